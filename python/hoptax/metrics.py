@@ -29,7 +29,9 @@ PRICES = {
     "memory_rss_bytes": SIZE,
 }
 # The JSON report has no intervals of these metrics. `hoptax gate` computes the intervals.
-GATED = {"error_share": SHARE, "memory_rss_bytes": SIZE, "memory_pss_bytes": SIZE}
+GATED = {
+    "error_share": SHARE, "goodput_share": SHARE, "good_rate": RATE, "memory_rss_bytes": SIZE, "memory_pss_bytes": SIZE,
+}
 # Members of a start: the place in the JSON report, and the factor to µs.
 STARTS = {
     "listening": (("listening_ms",), 1e3), "ready": (("ready_ms",), 1e3),

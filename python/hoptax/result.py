@@ -570,7 +570,8 @@ class Result:
         if metric not in self._gated:
             if self._program is None or self.directory is None:
                 raise NotMeasured(f"{metric} needs the run directory: use hoptax.report(DIRECTORY) or hoptax.run(PLAN)")
-            budget = [{"metric": metric, "max": "1GiB" if UNITS[metric] == SIZE else "100%"}]
+            most = {SIZE: "1GiB", RATE: "1000000/s"}.get(UNITS[metric], "100%")
+            budget = [{"metric": metric, "max": most}]
             rows = self._program.gate(self.directory, budget)["budget"]
             self._gated[metric] = {row["case"]: row["measured"] for row in rows if row["measured"]}
         return self._gated[metric]

@@ -163,13 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_contender_has_a_case_at_every_load_point() {
+    fn a_failed_contender_and_a_run_without_trials_have_cases_without_figures() {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.contender("envoy", Some(failure(Stage::Missing, "envoy is not installed")));
         let analysis = run.analyse();
         let case = analysis.case("envoy", 0).expect("a row");
         assert_eq!(case.trials, 0);
         assert_eq!(case.failed.as_ref().expect("the reason").message, "envoy is not installed");
+        let mut run = Run::closed(4);
+        run.contender("nginx", None);
+        let analysis = run.analyse();
+        assert_eq!(analysis.cases.len(), 2);
+        assert!(analysis.cases.iter().all(|case| case.trials == 0 && case.throughput.is_none()));
+        assert!(analysis.cases.iter().all(|case| case.failed.is_none()));
     }
 
     #[test]
@@ -195,15 +201,5 @@ mod tests {
         let case = analysis.case("nginx", 0).expect("a row");
         assert_eq!((case.trials, case.failed_trials.len()), (1, 1));
         assert!(case.failed_trials[0].failure.message.contains("cannot be read"));
-    }
-
-    #[test]
-    fn a_run_without_trials_has_cases_without_figures() {
-        let mut run = Run::closed(4);
-        run.contender("nginx", None);
-        let analysis = run.analyse();
-        assert_eq!(analysis.cases.len(), 2);
-        assert!(analysis.cases.iter().all(|case| case.trials == 0 && case.throughput.is_none()));
-        assert!(analysis.cases.iter().all(|case| case.failed.is_none()));
     }
 }

@@ -276,24 +276,16 @@ mod tests {
     const SLOW: &[u64] = &[400, 401, 402, 403];
 
     #[test]
-    fn one_clearly_lowest_gateway_wins() {
+    fn clear_gateways_win_and_overlapping_ones_lead_together() {
         let [leaders, beaten, between, unranked] =
             ranking(&[("slow", SLOW), ("fast", FAST), ("middle", MIDDLE)]).expect("three gateways");
         assert_eq!((leaders, beaten), (vec!["fast".to_owned()], vec!["middle".into(), "slow".into()]));
         assert_eq!((between, unranked), (vec![], vec![]));
-    }
-
-    #[test]
-    fn overlapping_gateways_lead_together_and_beat_the_rest() {
         let [leaders, beaten, between, _] =
             ranking(&[("slow", SLOW), ("fast", FAST), ("scattered", SCATTERED), ("middle", MIDDLE)])
                 .expect("four gateways");
         assert_eq!(leaders, ["fast", "scattered"]);
         assert_eq!((beaten, between), (vec!["slow".to_owned()], vec!["middle".to_owned()]));
-    }
-
-    #[test]
-    fn all_may_overlap() {
         let [leaders, beaten, between, _] = ranking(&[("a", FAST), ("b", FAST)]).expect("two gateways");
         assert_eq!((leaders.len(), beaten.len(), between.len()), (2, 0, 0));
     }

@@ -176,10 +176,14 @@ pub fn measured(metric: Metric, case: &Case, side: &Side<'_>) -> Option<Estimate
     }
     match metric {
         Metric::Throughput => Some(case.throughput.as_ref()?.estimate),
-        Metric::ErrorShare => {
-            let count = |trial: &Trial<'_>| (failures(&trial.load.counts), trial.load.counts.scheduled);
+        Metric::GoodRate => Some(case.messages.as_ref()?.tokens.as_ref()?.good_per_second.as_ref()?.estimate),
+        Metric::ErrorShare | Metric::GoodputShare => {
+            let count = |trial: &Trial<'_>| match metric {
+                Metric::GoodputShare => trial.good(),
+                _ => Some((failures(&trial.load.counts), trial.load.counts.scheduled)),
+            };
             let trials = side.trials(&case.gateway, case.load.index);
-            of_share(&trials.iter().map(count).collect::<Vec<_>>())
+            of_share(&trials.iter().filter_map(count).collect::<Vec<_>>())
         }
         _ => of_mean(&side.values(metric, &case.gateway, case.load.index))
             .map(|estimate| estimate.at_least(0.0)),

@@ -71,6 +71,13 @@ fn has_least_number(mut numbers: &[u8]) -> bool {
 #[serde(transparent)]
 pub struct Encoded(pub String);
 
+/// A histogram of a trial, without values.
+impl Default for Encoded {
+    fn default() -> Self {
+        Self::new(&empty(TRIAL_DIGITS))
+    }
+}
+
 /// Reason why an encoded histogram cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {

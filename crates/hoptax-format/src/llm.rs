@@ -68,6 +68,9 @@ pub struct TokenSpec {
     /// When the client leaves. Absent if it waits for the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave: Option<Leave>,
+    /// When the client stops reading for a time. Absent if it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
     /// Limits that make a request [good](TokenCounts::good). Absent if good requests are not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput: Option<TokenLimits>,
@@ -111,6 +114,18 @@ pub enum Leave {
     AfterTokens(u32),
 }
 
+/// When a client stops reading: after this many tokens, it reads nothing for this time, then reads on. With
+/// HTTP/2, it gives no window back for the stream, and data for which the window has room still arrive. A
+/// response that ends before the pause does is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// Number of tokens before the pause; at least 1.
+    pub after_tokens: u32,
+    /// How long the client reads nothing, nanoseconds.
+    pub time_ns: u64,
+}
+
 /// What the client has seen of the streams that were scheduled in the measured time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokensRecord {
@@ -131,6 +146,9 @@ pub struct TokenCounts {
     pub errors: u64,
     /// Streams that the client left on purpose ([`TokenSpec::leave`]).
     pub left: u64,
+    /// Streams with a pause ([`TokenSpec::pause`]) that was over before they ended. Absent if there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paused: u64,
     /// Events without content. Comments are none.
     pub other_events: u64,
     /// Streams that announced their end and said how many tokens the response has.
@@ -142,14 +160,20 @@ pub struct TokenCounts {
     pub good: Option<u64>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl TokenCounts {
     /// Adds the counts of another worker or trial.
     pub fn add(&mut self, other: &Self) {
-        let Self { ended, unended, errors, left, other_events, usage, usage_tokens, good } = other;
+        let Self { ended, unended, errors, left, paused, other_events, usage, usage_tokens, good } = other;
         self.ended += ended;
         self.unended += unended;
         self.errors += errors;
         self.left += left;
+        self.paused += paused;
         self.other_events += other_events;
         self.usage += usage;
         self.usage_tokens += usage_tokens;
@@ -166,7 +190,7 @@ pub struct TokenHistograms {
     /// Age of the first token of each stream. Empty if the upstream's clock is not that of the generator.
     pub first_age: Encoded,
     /// Time per token (TPOT) of each stream with at least two tokens: (arrival of the last token − arrival of
-    /// the first) ÷ (tokens − 1).
+    /// the first) ÷ (tokens − 1). Tokens after a [`Pause`] do not count.
     pub per_token: Encoded,
 }
 

@@ -4,6 +4,7 @@
 
 use crate::histogram::Encoded;
 use crate::llm::{TokenLimits, TokenSpec, TokensRecord};
+use crate::sums::add_fields;
 use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
@@ -255,7 +256,7 @@ pub fn with_room(mut content: Vec<u8>, is_filler: bool) -> Vec<u8> {
 const TAG: [u8; 3] = [0xfa, 0x7f, 16];
 
 /// Messages of the calls of a load that have streams.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagesRecord {
     /// Numbers of messages.
     pub counts: MessageCounts,
@@ -315,41 +316,37 @@ pub struct MessageCounts {
 }
 
 impl MessageCounts {
+    /// All counts, in the order of the fields.
+    pub fn all(&self) -> [u64; 13] {
+        [
+            self.sent,
+            self.received,
+            self.lost,
+            self.repeated,
+            self.reordered,
+            self.unnumbered,
+            self.merged_in_read,
+            self.merged_into_one,
+            self.comments,
+            self.pings,
+            self.cut,
+            self.refused,
+            self.compressed,
+        ]
+    }
+
     /// Adds the counts of another worker or trial.
     pub fn add(&mut self, other: &Self) {
-        let Self {
-            sent,
-            received,
-            lost,
-            repeated,
-            reordered,
-            unnumbered,
-            merged_in_read,
-            merged_into_one,
-            comments,
-            pings,
-            cut,
-            refused,
-            compressed,
-        } = other;
-        self.sent += sent;
-        self.received += received;
-        self.lost += lost;
-        self.repeated += repeated;
-        self.reordered += reordered;
-        self.unnumbered += unnumbered;
-        self.merged_in_read += merged_in_read;
-        self.merged_into_one += merged_into_one;
-        self.comments += comments;
-        self.pings += pings;
-        self.cut += cut;
-        self.refused += refused;
-        self.compressed += compressed;
+        add_fields!(self, other:
+            all sent received lost repeated reordered unnumbered merged_in_read merged_into_one comments pings
+            cut refused compressed
+        );
     }
 }
 
-/// Times of messages that were due in the measured time, nanoseconds.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Times of messages that were due in the measured time, nanoseconds. Ages and gaps are not those of tokens
+/// after a [`Pause`](crate::llm::Pause): they say nothing about the server.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageHistograms {
     /// From when the client's message was due until its answer arrived. Empty unless both sides send a
     /// stream.

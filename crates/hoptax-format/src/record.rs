@@ -20,7 +20,7 @@ pub const WINDOW_NS: u64 = 100 * crate::clock::MILLISECOND;
 pub const EVENT_LOOP: &str = "epoll";
 
 /// Results of one generator in one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadRecord {
     /// Version of this format: [`RECORD_SCHEMA`].
     pub schema: u32,
@@ -274,7 +274,7 @@ pub struct Bytes {
 
 /// Histograms of a trial. A timeout counts in `response_time` and `service_time`. Its value is the time until
 /// the request was given up.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histograms {
     /// Completed − scheduled: the time that a user would wait.
     pub response_time: Encoded,

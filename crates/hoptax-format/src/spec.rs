@@ -481,7 +481,7 @@ pub enum Arrivals {
 /// The following texts can contain templates: `path`, the values of headers and, if `body_is_template` is
 /// true, the body. Templates are `{{seq}}`, `{{uuid}}`, `{{random LOW HIGH}}`, `{{line FILE}}` and `{{base64
 /// …}}`. `\{{` is a literal `{{`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TargetSpec {
     /// Name of the target. It must be unique within the spec.
@@ -534,12 +534,7 @@ impl TargetSpec {
             path: path.to_owned(),
             headers,
             body,
-            body_is_template: false,
-            chunked: None,
-            grpc: false,
-            grpc_web: false,
-            stream: None,
-            checks: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -11,6 +11,16 @@ pub const ERROR_TEXTS: usize = 16;
 /// Name under which all further error texts are counted.
 pub const OTHER_ERRORS: &str = "other errors";
 
+/// Adds these fields of `theirs` to the same fields of `mine`. With `all`, the type must have no other field.
+macro_rules! add_fields {
+    ($mine:expr, $theirs:ident: all $($field:ident)*) => {
+        let Self { $($field: _),* } = $theirs;
+        $($mine.$field += $theirs.$field;)*
+    };
+    ($mine:expr, $theirs:ident: $($field:ident)*) => { $($mine.$field += $theirs.$field;)* };
+}
+pub(crate) use add_fields;
+
 /// Adds `times` to the count of an error.
 pub fn add_error(errors: &mut BTreeMap<String, u64>, text: &str, times: u64) {
     let text = if errors.len() < ERROR_TEXTS || errors.contains_key(text) { text } else { OTHER_ERRORS };
@@ -30,18 +40,10 @@ pub fn count(counts: &mut BTreeMap<String, u64>, name: &str, times: u64) {
 impl Counts {
     /// Adds the counts of `theirs`.
     pub fn add(&mut self, theirs: Self) {
-        self.scheduled += theirs.scheduled;
-        self.sent += theirs.sent;
-        self.retried += theirs.retried;
-        self.completed += theirs.completed;
-        self.ended_by_client += theirs.ended_by_client;
-        self.ok += theirs.ok;
-        self.timeouts += theirs.timeouts;
-        self.connect_errors += theirs.connect_errors;
-        self.resets += theirs.resets;
-        self.bad_responses += theirs.bad_responses;
-        self.unsent += theirs.unsent;
-        self.in_flight += theirs.in_flight;
+        add_fields!(self, theirs:
+            scheduled sent retried completed ended_by_client ok timeouts connect_errors resets bad_responses
+            unsent in_flight
+        );
         for (status, count) in theirs.status {
             *self.status.entry(status).or_default() += count;
         }
@@ -64,23 +66,16 @@ impl Counts {
 impl Lifetime {
     /// Adds the counts of `theirs`.
     pub fn add(&mut self, theirs: Self) {
-        self.sent += theirs.sent;
-        self.completed += theirs.completed;
-        self.opened += theirs.opened;
+        add_fields!(self, theirs: all sent completed opened);
     }
 }
 
 impl Connections {
     /// Adds the counts of `theirs`.
     pub fn add(&mut self, theirs: Self) {
-        self.asked += theirs.asked;
-        self.established += theirs.established;
-        self.opened += theirs.opened;
-        self.reused += theirs.reused;
-        self.closed_by_peer += theirs.closed_by_peer;
-        self.closed_after_first += theirs.closed_after_first;
-        self.closed_on_reuse += theirs.closed_on_reuse;
-        self.unasked += theirs.unasked;
+        add_fields!(self, theirs:
+            all asked established opened reused closed_by_peer closed_after_first closed_on_reuse unasked
+        );
     }
 }
 
@@ -89,23 +84,16 @@ impl Http2Tally {
     pub fn add(&mut self, theirs: &Self) {
         self.stream_limit = self.stream_limit.into_iter().chain(theirs.stream_limit).min();
         self.most_streams = self.most_streams.max(theirs.most_streams);
-        self.goaways += theirs.goaways;
-        self.calmed += theirs.calmed;
-        self.resets += theirs.resets;
-        self.refused += theirs.refused;
-        self.unprocessed += theirs.unprocessed;
-        self.window_stalled_ns += theirs.window_stalled_ns;
-        self.stream_ns += theirs.stream_ns;
-        self.overtaken += theirs.overtaken;
+        add_fields!(self, theirs:
+            goaways calmed resets refused unprocessed window_stalled_ns stream_ns overtaken
+        );
     }
 }
 
 impl Bytes {
     /// Adds the counts of `theirs`.
     pub fn add(&mut self, theirs: Self) {
-        self.sent += theirs.sent;
-        self.received += theirs.received;
-        self.body += theirs.body;
+        add_fields!(self, theirs: all sent received body);
     }
 }
 
@@ -129,21 +117,14 @@ impl TlsTally {
 impl StampTally {
     /// Adds the counts. The clock does not change.
     pub fn add_counts(&mut self, theirs: &Self) {
-        self.used += theirs.used;
-        self.missing += theirs.missing;
-        self.impossible += theirs.impossible;
+        add_fields!(self, theirs: used missing impossible);
     }
 }
 
 impl Window {
     /// Adds the counts of a window. The response times do not change.
     pub fn add_counts(&mut self, theirs: Self) {
-        self.sent += theirs.sent;
-        self.completed += theirs.completed;
-        self.ok += theirs.ok;
-        self.timeouts += theirs.timeouts;
-        self.errors += theirs.errors;
-        self.opened += theirs.opened;
+        add_fields!(self, theirs: sent completed ok timeouts errors opened);
         for (cause, count) in theirs.causes {
             *self.causes.entry(cause).or_default() += count;
         }

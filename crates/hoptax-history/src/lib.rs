@@ -33,7 +33,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// State of a run directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(rename = "RunState")]
 pub enum State {
@@ -46,6 +46,7 @@ pub enum State {
     /// A part of the run cannot be read: a line is truncated, or a file is missing.
     Damaged,
     /// The run cannot be read.
+    #[default]
     Broken,
     /// A newer version of hoptax wrote the run.
     Newer,
@@ -80,7 +81,7 @@ impl State {
 }
 
 /// A run in the list of runs.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Entry {
     /// Id of the run. It is the name of the run directory, which is directly below the history's directory.
     pub id: String,

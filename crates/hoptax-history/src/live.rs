@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub const SCHEMA: u32 = 1;
 
 /// State of the run in progress.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Live")]
 pub struct State {
     /// Version of this document.
@@ -60,10 +60,11 @@ pub struct State {
 }
 
 /// Stages of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// hoptax starts or verifies services.
+    #[default]
     Preparing,
     /// A trial is in progress.
     Measuring,

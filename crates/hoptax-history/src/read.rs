@@ -76,25 +76,7 @@ pub(super) fn notes(found: &Found) -> (Notes, Option<String>) {
 fn without_record(found: &Found, state: State, problem: String) -> Row {
     let written = || found.run.written_ns().or(found.trials.written_ns()).map(seconds);
     Row {
-        entry: Entry {
-            id: found.id.clone(),
-            state,
-            problem: Some(problem),
-            name: String::new(),
-            started_unix: None,
-            took_s: None,
-            hoptax: String::new(),
-            contenders: Vec::new(),
-            loads: Vec::new(),
-            trials: 0,
-            trials_planned: 0,
-            starts: false,
-            verdict: None,
-            over_budget: None,
-            answer: None,
-            tags: Vec::new(),
-            note: String::new(),
-        },
+        entry: Entry { id: found.id.clone(), state, problem: Some(problem), ..Entry::default() },
         until: None,
         sorted: started_by_name(&found.id).or_else(written).unwrap_or(0),
         pending: false,

@@ -537,8 +537,13 @@ fn kill_everything(command: Pid, pids: &mut BTreeSet<u32>) -> Result<u8, GuardEr
         if Instant::now() > deadline {
             return Err(GuardError::Unkillable(left.into_iter().map(id).collect()));
         }
-        let _ = poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
+        pause();
     }
+}
+
+/// Waits for [`POLL_INTERVAL`], or until a signal arrives.
+pub(crate) fn pause() {
+    let _ = poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
 }
 
 fn exit_code(status: WaitStatus) -> u8 {

@@ -1,8 +1,7 @@
 //! A service that runs under a guard, as hoptax sees it: how to start it, check that it runs, and stop it.
 
-use super::guard::{FINISH_BOUND, StopSignal, finish, wait_for_end};
+use super::guard::{FINISH_BOUND, StopSignal, finish, pause, wait_for_end};
 use super::tree::{descendants, of_session, session_below};
-use rustix::event::{Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -20,8 +19,6 @@ const GUARD_BOUND: Duration = Duration::from_secs(40);
 
 /// Time limit for removing secrets from the logs. A gigabyte of logs takes some seconds.
 const SCRUB_BOUND: Duration = Duration::from_secs(600);
-
-const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The program to start, its environment, and how to stop it.
 #[derive(Debug, Clone, Default)]
@@ -224,8 +221,7 @@ impl Guarded {
             if orphans.is_empty() || Instant::now() > deadline {
                 return;
             }
-            let _ =
-                poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
+            pause();
         }
     }
 }
@@ -258,8 +254,7 @@ impl RestartHandle {
             if Instant::now() > deadline {
                 return Err(std::io::Error::other("it was not started again in time"));
             }
-            let _ =
-                poll(&mut [], Some(&Timespec::try_from(POLL_INTERVAL).expect("milliseconds fit a timespec")));
+            pause();
         }
         Ok(())
     }

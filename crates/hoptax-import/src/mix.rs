@@ -91,7 +91,7 @@ impl Class {
 }
 
 /// All requests that were read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Mix {
     keep_queries: bool,
     classes: HashMap<Key, Class>,
@@ -117,14 +117,7 @@ pub(crate) struct Chosen<'a> {
 
 impl Mix {
     pub(crate) fn new(keep_queries: bool) -> Self {
-        Self {
-            keep_queries,
-            classes: HashMap::new(),
-            beyond: BTreeMap::new(),
-            seconds: BTreeMap::new(),
-            requests: 0,
-            left_out: Vec::new(),
-        }
+        Self { keep_queries, ..Self::default() }
     }
 
     pub(crate) fn requests(&self) -> u64 {

@@ -3,10 +3,7 @@
 use super::{Controller, Driver, Effect, Facts, Launched, Observed, Service};
 use hoptax_format::Address;
 use hoptax_host::Watched;
-use hoptax_plan::{
-    AccessLog, Action, Body, BuiltInUpstream, CpuPlan, Gateway, LoadPoint, PathSplit, Plan, Profile, Target,
-    Timeouts, Upstream,
-};
+use hoptax_plan::{Action, Gateway, LoadPoint, Plan};
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::ledger::Ledger;
 use std::cell::{Cell, RefCell};
@@ -225,38 +222,10 @@ pub fn parsed(text: &str) -> Plan {
 
 /// A plan with these gateways and one closed-loop load point, for tests of the lab and the flow.
 pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
-    Plan {
-        name: "test".into(),
-        upstream: Upstream::BuiltIn(BuiltInUpstream::with_body(Body::Size(64))),
-        gateways,
-        replacements: vec![],
-        targets: vec![Target { headers: vec![("host".into(), "echo.com".into())], ..Target::get("/") }],
-        files: BTreeMap::new(),
-        secrets: Vec::new(),
-        imported: None,
-        load: vec![LoadPoint::closed(connections, Duration::from_secs(1))],
-        trials: hoptax_plan::Trials::Fixed(1),
-        start: None,
-        warmup: Duration::ZERO,
-        until_settled: None,
-        pause: Duration::ZERO,
-        timeout: Timeouts::all(Duration::from_secs(3)),
-        sources: vec![],
-        profile: Profile::Equalised,
-        access_log: AccessLog::Off,
-        path_split: PathSplit::Off,
-        cpu_profile: None,
-        tail: None,
-        cpus: CpuPlan::Auto,
-        idle: None,
-        isolate: false,
-        restarts: None,
-        seed: Some(1),
-        events: vec![],
-        budget: vec![],
-        hosts: vec![],
-        roles: hoptax_plan::Roles::default(),
-    }
+    let text = "name: test\nupstream: { body: 64B }\ngateways: []\ntarget: { headers: { host: echo.com } }\n\
+                load: [{ loop: closed, connections: 1, duration: 1s }]\ntrials: 1\nwarmup: 0s\nseed: 1\n";
+    let load = vec![LoadPoint::closed(connections, Duration::from_secs(1))];
+    Plan { gateways, load, ..parsed(text) }
 }
 
 #[cfg(test)]

@@ -39,9 +39,10 @@ impl ConnectionId {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum State {
     /// There is no connection, and none is needed.
+    #[default]
     Down,
     Queued,
     Connecting,
@@ -89,7 +90,7 @@ impl State {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Connection<C> {
     state: State,
     pub(crate) connect_started: u64,
@@ -119,22 +120,6 @@ pub(crate) struct Former<C> {
 }
 
 impl<C: Codec> Connection<C> {
-    pub(crate) fn new() -> Self {
-        Self {
-            state: State::Down,
-            connect_started: 0,
-            carried: 0,
-            second: false,
-            leaving: false,
-            failures: 0,
-            answered: 0,
-            in_vain: false,
-            session: None,
-            codec: C::default(),
-            former: None,
-        }
-    }
-
     pub(crate) fn state(&self) -> State {
         self.state
     }

@@ -66,7 +66,7 @@ impl StreamOf {
 }
 
 /// What was read of a response so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     /// The status of a gRPC call in its trailers or its head, once it is known.
@@ -85,16 +85,7 @@ pub(crate) struct Answer {
 impl Exchange {
     /// `room_for_checks` is the maximum number of counters that the checks of a target need.
     pub(crate) fn new(room_for_checks: usize) -> Self {
-        let answer = Answer {
-            status: 0,
-            call: None,
-            messages: Messages::default(),
-            web: WebTrailers::default(),
-            bytes: 0,
-            body: 0,
-            progress: vec![0; room_for_checks].into(),
-            stamped: Stamped::No,
-        };
+        let answer = Answer { progress: vec![0; room_for_checks].into(), ..Answer::default() };
         Self { request: None, in_flight: false, is_free: false, answer, stream: StreamOf::default() }
     }
 

@@ -9,7 +9,7 @@
 
 use hoptax_format::clock;
 use hoptax_format::grpc;
-use hoptax_format::llm::{Api, TokenSpec};
+use hoptax_format::llm::{Api, Pause, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec, with_room};
 use hoptax_format::record::{LoadRecord, Phase};
 use hoptax_format::spec::{
@@ -108,11 +108,13 @@ const EVENTS: [&[u8]; 2] =
     [b"data: x", b"y\n\ndata: ~hx00000000000000000000000000000001\n\n: \n\ndata: z\n\n"];
 /// A response with [`EVENTS`].
 const OF_EVENTS: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\ncontent-length: 66\r\n\r\n", EVENTS[0], EVENTS[1]];
-/// A response with a stream of one token.
-const OF_TOKENS: &[&[u8]] = &[
-    b"HTTP/1.1 200 OK\r\ncontent-length: 61\r\n\r\ndata: {\"choices\":[{\"delta\":{\"cont",
-    b"ent\":\"x\"}}]}\n\ndata: [DONE]\n\n",
+/// The bodies of the events of a stream of two tokens, in two pieces.
+const TOKENS: [&[u8]; 2] = [
+    b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"cont",
+    b"ent\":\"y\"}}]}\n\ndata: [DONE]\n\n",
 ];
+/// A response with [`TOKENS`].
+const OF_TOKENS: &[&[u8]] = &[b"HTTP/1.1 200 OK\r\ncontent-length: 108\r\n\r\n", TOKENS[0], TOKENS[1]];
 
 struct Case {
     name: &'static str,
@@ -290,6 +292,13 @@ fn cases() -> Vec<Case> {
         },
         Case { targets: events, once: PIECES, ..case("events over HTTP/1.1", Shape::Closed, OF_EVENTS) },
         Case { targets: tokens, once: PIECES, ..case("tokens over HTTP/1.1", Shape::Closed, OF_TOKENS) },
+        Case { targets: pauses, once: PIECES, ..case("pauses over HTTP/1.1", Shape::Closed, OF_TOKENS) },
+        Case {
+            streams: Some(4),
+            targets: pauses,
+            once: PIECES + LARGEST_YET,
+            ..case("pauses over HTTP/2", Shape::Closed, WHOLE)
+        },
         Case {
             streams: Some(4),
             targets: events,
@@ -375,9 +384,19 @@ fn events() -> Vec<TargetSpec> {
 
 fn tokens() -> Vec<TargetSpec> {
     let mut targets = events();
-    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: false, leave: None, goodput: None });
-    let stream = targets[0].stream.map(|stream| StreamSpec { messages: 1, tokens, ..stream });
+    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: false, leave: None, pause: None, goodput: None });
+    let stream = targets[0].stream.map(|stream| StreamSpec { messages: 2, tokens, ..stream });
     targets[0].stream = stream;
+    targets[0].headers.push(("x-tokens".into(), "2".into()));
+    targets
+}
+
+/// Clients that read nothing for a time after the first of two tokens.
+fn pauses() -> Vec<TargetSpec> {
+    let mut targets = tokens();
+    let pause = Some(Pause { after_tokens: 1, time_ns: 200_000 });
+    let spec = targets[0].stream.as_mut().and_then(|stream| stream.tokens.as_mut());
+    spec.expect("a stream of tokens").pause = pause;
     targets
 }
 
@@ -617,9 +636,11 @@ fn answer_http2(mut connection: impl Read + Write) {
                 continue;
             }
             if sections.head.fields().get("accept") == Some(&b"text/event-stream"[..]) {
+                let is_tokens = sections.head.fields().get("x-tokens").is_some();
+                let [start, rest] = if is_tokens { TOKENS } else { EVENTS };
                 server.send_head(stream, &of_events, &[], false, &mut out);
-                server.send_data(stream, EVENTS[0], false, &mut out);
-                server.send_data(stream, EVENTS[1], true, &mut out);
+                server.send_data(stream, start, false, &mut out);
+                server.send_data(stream, rest, true, &mut out);
                 continue;
             }
             server.send_head(stream, &block, &[], false, &mut out);

@@ -3,7 +3,7 @@
 use crate::calls::LONGEST_MESSAGE;
 use crate::event_streams::{MOST_EVENTS, MOST_PER_WRITE, check_write};
 use crate::units::{self, UnitError, show_size};
-use hoptax_format::llm::{Api, Leave, TokenLimits};
+use hoptax_format::llm::{Api, Leave, Pause, TokenLimits};
 use hoptax_format::messages::Stamp;
 use hoptax_record::plan::{LlmFailure, LlmFailureKind, UpstreamLlm};
 
@@ -81,16 +81,36 @@ pub fn check_lines(name: &str, text: &str) -> Result<(), UnitError> {
 /// If it is neither, or zero.
 pub fn leave(text: &str) -> Result<Leave, UnitError> {
     let wrong = || UnitError::new(format!("no client can leave after `{text}`"), "use 200ms or 5 tokens");
-    match text.strip_suffix("tokens").or_else(|| text.strip_suffix("token")) {
-        Some(number) => {
-            let number = number.trim().parse::<u32>().ok().filter(|number| *number > 0);
-            number.map(Leave::AfterTokens).ok_or_else(wrong)
-        }
+    match before_tokens(text) {
+        Some(number) => number_of_tokens(number).map(Leave::AfterTokens).ok_or_else(wrong),
         None => match u64::try_from(units::duration(text)?.as_nanos()) {
             Ok(0) => Err(wrong()),
             time => Ok(Leave::AfterNs(time.unwrap_or(u64::MAX))),
         },
     }
+}
+
+/// Reads after how many tokens a client stops reading, and for how long, as in `5 tokens,2s`.
+///
+/// # Errors
+/// If a part is wrong, or zero.
+pub fn pause(text: &str) -> Result<Pause, UnitError> {
+    let wrong = || UnitError::new(format!("`{text}` is not a pause"), "use 5 tokens,2s");
+    let (tokens, time) = text.split_once(',').ok_or_else(wrong)?;
+    let after_tokens = before_tokens(tokens.trim()).and_then(number_of_tokens).ok_or_else(wrong)?;
+    match u64::try_from(units::duration(time.trim())?.as_nanos()) {
+        Ok(0) => Err(wrong()),
+        time => Ok(Pause { after_tokens, time_ns: time.unwrap_or(u64::MAX) }),
+    }
+}
+
+/// The text before the word `tokens`. `None` if the word is absent.
+fn before_tokens(text: &str) -> Option<&str> {
+    text.strip_suffix("tokens").or_else(|| text.strip_suffix("token"))
+}
+
+fn number_of_tokens(text: &str) -> Option<u32> {
+    text.trim().parse().ok().filter(|number| *number > 0)
 }
 
 /// Reads limits that make a request good, as in `first_content=300ms,token_time=50ms`.
@@ -260,6 +280,11 @@ mod tests {
         assert_eq!((leave("200ms"), leave("5 tokens"), leave("5token")), (Ok(time), Ok(tokens), Ok(tokens)));
         for wrong in ["0s", "0 tokens", "tokens", "5"] {
             assert!(leave(wrong).is_err(), "{wrong}");
+        }
+        let one = Pause { after_tokens: 5, time_ns: 2_000_000_000 };
+        assert_eq!((pause("5 tokens,2s"), pause("5token, 2000ms")), (Ok(one), Ok(one)));
+        for wrong in ["", "5 tokens", "2s", "5,2s", "0 tokens,2s", "5 tokens,0s", "5 tokens,2"] {
+            assert!(pause(wrong).is_err(), "{wrong}");
         }
         let limits =
             TokenLimits { token_time_ns: Some(5), response_time_ns: Some(2_000), ..TokenLimits::default() };

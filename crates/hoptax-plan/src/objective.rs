@@ -60,9 +60,9 @@ fn term(part: &str) -> Result<Term, (&str, UnitError)> {
     let bound = rest.trim_start_matches(['<', '>', '=']);
     let sign = &rest[..rest.len() - bound.len()];
     let bound = bound.trim();
-    if name == "throughput" {
+    if name == "throughput" || name == "goodput" {
         let least = limit(part, bound, sign, &[">=", ">"], share)?;
-        return Ok(Term::Throughput { least });
+        return Ok(if name == "goodput" { Term::Goodput { least } } else { Term::Throughput { least } });
     }
     if name == "errors" {
         return Ok(Term::Errors { below: limit(part, bound, sign, &["<", "<="], share)? });
@@ -112,7 +112,8 @@ fn figure(name: &str) -> Result<Figure, (&str, UnitError)> {
             ),
         )),
         None => {
-            let known = ["p50", "p90", "p95", "p99", "p99.9", "mean", "max", "errors", "throughput"];
+            let known =
+                ["p50", "p90", "p95", "p99", "p99.9", "mean", "max", "errors", "throughput", "goodput"];
             let help = nearest(name, known).filter(|_| !name.is_empty()).map_or_else(
                 || "use p1 to p99.999, mean, max, errors or throughput".to_owned(),
                 |near| format!("did you mean `{near}`?"),
@@ -142,6 +143,7 @@ mod tests {
             ("p99.9<=1.5s", "p99.9 < 1.5s"),
             ("  mean < 2ms ,max < 1s", "mean < 2ms and max < 1s"),
             ("first_token_p99<=1.5s and p99 < 9ms", "first_content_p99 < 1.5s and p99 < 9ms"),
+            ("goodput>=99%", "goodput >= 99%"),
             (
                 "p50 < 1ms, and errors < 1% and throughput > 99.9%",
                 "p50 < 1ms and errors < 1% and throughput >= 99.9%",

@@ -25,6 +25,9 @@ pub enum ClientHttp2 {
 pub struct LlmGateway {
     /// The APIs that it passes; at least one.
     pub apis: Vec<Api>,
+    /// Text that requests to it have before their path, such as `/openai`. Empty if there is none.
+    #[serde(default)]
+    pub prefix: String,
     /// Headers of all requests to it, by name. They replace headers of the same name. Values are templates.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -70,6 +73,16 @@ pub struct PackInfo {
     pub websocket: bool,
     /// What the gateway needs, if it passes only requests to language models.
     pub llm: Option<LlmGateway>,
+    /// The same for single variants, by name. It replaces `llm`.
+    pub llm_variants: BTreeMap<String, LlmGateway>,
+}
+
+impl PackInfo {
+    /// What this variant needs, if it passes only requests to language models; by default the first variant.
+    pub(crate) fn llm_of(&self, variant: Option<&str>) -> Option<&LlmGateway> {
+        let variant = variant.or(self.variants.first().map(String::as_str));
+        variant.and_then(|variant| self.llm_variants.get(variant)).or(self.llm.as_ref())
+    }
 }
 
 /// The name of a pack's variant in plans and records, such as `istio-sidecar@tuned`. Names of packs cannot

@@ -20,7 +20,7 @@ macro_rules! metrics {
 
         impl Metric {
             /// All metrics, in the order in which reports list them.
-            pub const ALL: [Self; 50] = [$(Self::$metric),*];
+            pub const ALL: [Self; 52] = [$(Self::$metric),*];
 
             /// The metric's name in plans and JSON.
             pub fn name(self) -> &'static str {
@@ -74,7 +74,7 @@ metrics! {
         Of::times(Times::Message, 0.99).against(Metric::MessageP99);
     /// Added time to the first message at the median, µs; of tokens, to the first content.
     #[serde(alias = "added_first_content_p50")]
-    AddedFirstMessageP50("added_first_message_p50", "added p50 of first messages") =
+    AddedFirstMessageP50("added_first_message_p50", "added p50 until the first message or content") =
         Of::times(Times::FirstMessage, 0.5).against(Metric::FirstMessageP50);
     /// Added age of messages at the median, µs.
     AddedAgeP50("added_age_p50", "added p50 of ages") = Of::times(Times::Age, 0.5).against(Metric::AgeP50);
@@ -91,7 +91,7 @@ metrics! {
     AddedReachP50("added_reach_p50", "added p50 of reach") =
         Of::times(Times::Reach, 0.5).against(Metric::ReachP50);
     /// CPU time of the gateway in the measured time ÷ messages due in it, in both directions, µs.
-    CpuUsPerMessage("cpu_us_per_message", "CPU per message") = Of::quantity(Quantity::Time);
+    CpuUsPerMessage("cpu_us_per_message", "CPU per message or token") = Of::quantity(Quantity::Time);
     /// CPU time of the gateway ÷ (open streams × seconds), µs.
     CpuUsPerStreamSecond("cpu_us_per_stream_second", "CPU per stream and second") =
         Of::quantity(Quantity::Time);
@@ -112,6 +112,10 @@ metrics! {
         Of::quantity(Quantity::PerRequest);
     /// Errors and timeouts ÷ scheduled requests.
     ErrorShare("error_share", "errors") = Of::quantity(Quantity::Share);
+    /// Requests within all limits of `goodput` ÷ requests due.
+    GoodputShare("goodput_share", "requests within all limits") = Of::quantity(Quantity::Ratio);
+    /// Requests within all limits of `goodput`, requests/s.
+    GoodRate("good_rate", "requests within all limits per second") = Of::quantity(Quantity::Rate);
     /// Largest resident set (RSS) of the gateway's processes in a trial, bytes. With several trials, the mean
     /// of their largest values.
     MemoryRssBytes("memory_rss_bytes", "memory (RSS)") = Of::quantity(Quantity::Bytes);
@@ -139,7 +143,8 @@ metrics! {
     MessageP99("message_p99", "p99 of messages") = Of::times(Times::Message, 0.99);
     /// Time to the first message at the median, µs; of tokens, to the first content.
     #[serde(alias = "first_content_p50")]
-    FirstMessageP50("first_message_p50", "p50 of first messages") = Of::times(Times::FirstMessage, 0.5);
+    FirstMessageP50("first_message_p50", "p50 until the first message or content") =
+        Of::times(Times::FirstMessage, 0.5);
     /// Age of messages at the median, µs.
     AgeP50("age_p50", "p50 of ages") = Of::times(Times::Age, 0.5);
     /// Age of messages at the 99th percentile, µs.
@@ -178,7 +183,7 @@ pub enum Quantity {
     Rate,
     /// Bytes.
     Bytes,
-    /// A throughput ÷ another throughput; 1 means no loss.
+    /// A throughput ÷ another throughput, or ÷ the rate of requests due; 1 means no loss.
     Ratio,
     /// A part of a whole, 0 to 1.
     Share,

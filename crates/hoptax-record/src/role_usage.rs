@@ -22,6 +22,10 @@ pub struct RoleUsage {
     /// Sum of the resident sets of all processes at the end of each window, bytes; empty in older runs.
     #[serde(default)]
     pub rss_bytes_by_window: Vec<u64>,
+    /// Sum of the resident sets of all processes before the load's first request, bytes. Absent if unknown,
+    /// and in older runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rss_bytes_before: Option<u64>,
     /// Time for which the CPU limit of the cgroup throttled the role, ns. Absent if there is no limit, and if
     /// the time is unknown.
     pub throttled_ns: Option<u64>,

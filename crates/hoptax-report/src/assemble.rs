@@ -1,21 +1,28 @@
 //! Builds the report model from a run and its analysis.
 
+use super::document;
 use super::model::Model;
-use super::prices::PriceList;
+use super::prices::price_list;
 use crate::sections::{capacity, starts};
 use crate::words::format::{Scale, grouped};
-use crate::words::sentence;
 use crate::words::text::{listed, message_word};
+use crate::words::{figures, sentence};
 use hoptax_analysis::checks::of_passes;
 use hoptax_analysis::profiles::{Profiles, profiles};
 use hoptax_analysis::{Analysis, Load, analyse, precision_over_time};
 use hoptax_plan::units::show_duration;
 use hoptax_plan::{Access, Gateway, GatewayKind, Replacement, Running, Target, Trials, Upstream};
 use hoptax_record::dir::Run;
-use hoptax_record::report::{HostLooks, WarmUpFigures};
+use hoptax_record::report::{BudgetResult, HostLooks, NoiseFloors, Report, WarmUpFigures};
 use hoptax_record::{BodyLengths, DIRECT, IgnoredHeader, Role, RunHost, RunRecord, Stopped};
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
+
+/// Version of the JSON report's format.
+const SCHEMA: u32 = 1;
+
+/// What the noise floor of a load point is.
+const NOISE_FLOOR: &str = "root mean square over rounds of (last direct − first direct)";
 
 impl Model {
     /// The model of a run. `unreadable` describes the lines of the run's records that could not be read.
@@ -26,12 +33,13 @@ impl Model {
             false => starts::answer(run, &analysis),
         };
         let notes = notes(run, trials_recorded, unreadable, &analysis);
-        let prices = PriceList::new(&analysis);
         let summary = match analysis.starts.is_empty() {
             true => capacity::add_sentences(sentence::summaries(run, &analysis), &analysis),
             false => starts::summaries(run, &analysis),
         };
-        Self {
+        let with_reason = |one: BudgetResult| BudgetResult { reason: figures::reason(&one), ..one };
+        let report = Report {
+            schema: SCHEMA,
             name: run.plan.name.clone(),
             interrupted: ended.is_none_or(|ended| ended.interrupted),
             hoptax: run.hoptax.clone(),
@@ -42,37 +50,41 @@ impl Model {
             plan_text: run.plan_text.clone(),
             rounds: rounds(run, &analysis),
             stopped: run.stopped,
-            message: message_word(&run.plan.targets),
             target: run.plan.describe_targets(),
             profile: run.plan.profile,
             trials_planned: run.trials_planned,
             trials_recorded,
             environment: run.environment.clone(),
             host: HostLooks { at_start: run.host_at_start.clone(), at_end: run.host_at_end.clone() },
-            hosts: hosts(run),
-            network: analysis.network,
-            same_loads: analysis.same_loads,
+            hosts: document::hosts(&hosts(run), &analysis.network, &analysis.same_loads),
             contenders: run.contenders.clone(),
             answer,
             summary,
-            prices,
+            prices: price_list(&analysis),
             pairs: analysis.pairs,
             versions: analysis.versions,
             warm_ups: analysis.warm_ups,
-            shares: run.shares.clone(),
-            placements: analysis.placements,
+            scatter: run.shares.clone(),
+            cpu_placements: analysis.placements,
             starts: analysis.starts.into_iter().map(|one| one.figures).collect(),
-            profiles: Profiles::default(),
+            profiles: Vec::new(),
+            profile_differences: Vec::new(),
             slow: analysis.slow,
-            noise_floor: analysis.noise_floor,
+            noise_floor: NoiseFloors { definition: NOISE_FLOOR, by_load: analysis.noise_floor },
             cases: analysis.cases,
             capacity: analysis.capacity,
-            precision: Vec::new(),
             findings: analysis.findings,
-            budget: analysis.budget,
-            unchecked: analysis.unchecked,
+            budget: analysis.budget.into_iter().map(with_reason).collect(),
             replacements: run.plan.replacements.clone(),
             notes,
+        };
+        Self {
+            report,
+            message: message_word(&run.plan.targets),
+            same_ways: analysis.network.same_ways,
+            whole_profiles: Profiles::default(),
+            precision: Vec::new(),
+            unchecked: analysis.unchecked,
             rendered: Vec::new(),
         }
     }
@@ -82,14 +94,20 @@ impl Model {
         let mut analysis = analyse(&run.record, &run.trials, &run.starts, &run.tails);
         analysis.findings.extend(of_passes(&run.profiles));
         analysis.findings.sort_by_key(|finding| finding.severity);
-        let model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
-        let precision = precision_over_time(&run.record, &run.trials);
-        let profiles = profiles(&run.record, &run.profiles);
-        let mut slow = model.slow;
-        slow.iter_mut().for_each(|one| one.sentence = crate::slow::sentence(one));
-        let mut notes = model.notes;
-        notes.extend(unseen_logs(run));
-        Self { rendered: run.rendered(), precision, profiles, slow, notes, ..model }
+        let mut model = Self::new(&run.record, run.trials.len(), analysis, &run.unreadable);
+        model.slow.iter_mut().for_each(|one| one.sentence = crate::slow::sentence(one));
+        model.notes.extend(unseen_logs(run));
+        model.precision = precision_over_time(&run.record, &run.trials);
+        model.rendered = run.rendered();
+        model.with_profiles(profiles(&run.record, &run.profiles))
+    }
+
+    /// The same model with these profiles.
+    pub(crate) fn with_profiles(mut self, profiles: Profiles) -> Self {
+        self.report.profiles = profiles.cases.iter().map(document::profile).collect();
+        let difference = |one| document::difference(&profiles, one);
+        self.report.profile_differences = profiles.differences.iter().map(difference).collect();
+        Self { whole_profiles: profiles, ..self }
     }
 }
 
@@ -473,7 +491,7 @@ mod tests {
         for text in in_every_format(&model) {
             assert!(text.contains("Not compared with direct: headers of nginx and nginx.gzip"), "{text}");
         }
-        let document = serde_json::to_value(crate::document::report(&model)).expect("plain data");
+        let document = serde_json::to_value(&model.report).expect("plain data");
         let contenders = document["contenders"].as_array().expect("a list");
         let nginx = contenders.iter().find(|one| one["label"] == "nginx").expect("listed");
         assert_eq!(nginx["ignored_headers"][0]["gateway"], "private, private", "{nginx}");
@@ -486,15 +504,14 @@ mod tests {
             in_one_line(crate::terminal(model, 80, false)),
             in_one_line(crate::markdown(model)),
             crate::html(model).expect("drawn"),
-            serde_json::to_string(&crate::document::report(model)).expect("plain data"),
+            serde_json::to_string(&model.report).expect("plain data"),
         ]
     }
 
     #[test]
     fn a_replaced_gateway_and_what_cannot_be_compared_are_in_every_report() {
         let mut run = Run::steady(4, 100, &[("nginx-lua", 150)]);
-        let document =
-            |run: &Run| serde_json::to_value(crate::document::report(&run.model())).expect("plain data");
+        let document = |run: &Run| serde_json::to_value(run.model().report).expect("plain data");
         assert_eq!(document(&run).get("replacements"), None);
         let replacement = Replacement {
             gateway: "nginx-lua".into(),

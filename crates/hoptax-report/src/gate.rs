@@ -1,9 +1,10 @@
 //! The output of `hoptax gate`. It contains every budget and its outcome.
 
-use super::{Model, document};
+use super::Model;
 use crate::words::figures::{limit, measured, reason, sentence};
 use crate::words::text::{inline, wrapped};
-use hoptax_analysis::Outcome;
+use hoptax_analysis::{Outcome, outcome_of_all};
+use hoptax_record::report::Gate;
 
 /// Text for the terminal. The headline comes first, then the budgets that were not kept, then the budgets
 /// that were.
@@ -44,7 +45,17 @@ pub fn markdown(model: &Model) -> String {
 
 /// The budgets with their outcomes as JSON.
 pub fn json(model: &Model) -> String {
-    let mut text = serde_json::to_string_pretty(&document::gate(model)).expect("only string keys");
+    let outcome = outcome_of_all(&model.budget);
+    let gate = Gate {
+        schema: 1,
+        name: model.name.clone(),
+        kept: outcome == Outcome::Kept,
+        outcome,
+        void: model.has_void_verdict(),
+        budget: model.budget.clone(),
+        notes: model.unchecked.iter().cloned().collect(),
+    };
+    let mut text = serde_json::to_string_pretty(&gate).expect("only string keys");
     text.push('\n');
     text
 }

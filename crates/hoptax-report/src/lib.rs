@@ -31,7 +31,6 @@ pub use formats::markdown::markdown;
 pub use formats::terminal::terminal;
 pub use measured::{Measured, NotCompared, compared};
 pub use model::{Belief, Model};
-pub use prices::PriceList;
 pub use profiles::{ProfileFile, profile_files};
 pub use slow::tail_files;
 pub use verdict::Verdict;

@@ -1,117 +1,53 @@
 //! The report model, which all formats render.
 
 use super::failures::{FailureGroup, same_cause, same_message};
-use super::prices::PriceList;
 use super::words::text::listed;
 use hoptax_analysis::profiles::Profiles;
-use hoptax_analysis::{
-    BudgetResult, Capacity, Case, Figures, Finding, GatewayPair, Load, Network, NoiseFloor, Outcome,
-    PrecisionOverTime, SameLoad, Severity, Versions,
-};
-use hoptax_plan::{Idle, Metric, Profile, Replacement};
+use hoptax_analysis::{Capacity, Case, Figures, Finding, Load, Outcome, PrecisionOverTime, Severity};
+use hoptax_plan::{Idle, Metric};
 use hoptax_record::dir::RenderedFile;
-use hoptax_record::report::{HostLooks, SlowFigures, StartFigures, Summary, WarmUpFigures};
+use hoptax_record::report::{Report, Summary};
 use hoptax_record::start::StartKind;
-use hoptax_record::{Contender, Environment, Failure, Origin, Placement, RunHost, Shares, Stopped};
+use hoptax_record::{Contender, Failure, Origin, Placement};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
-/// Everything that a report shows.
+/// Everything that a report shows: the JSON report, and data that only other formats show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// Name of the plan.
-    pub name: String,
-    /// True if the run was interrupted or killed before its last trial.
-    pub interrupted: bool,
-    /// Version of hoptax that measured the run.
-    pub hoptax: String,
-    /// Start of the run, RFC 3339, UTC.
-    pub started: String,
-    /// End of the run, RFC 3339, UTC. Absent if the run was killed.
-    pub ended: Option<String>,
-    /// Seed of the order of trials and of the arrivals.
-    pub seed: u64,
-    /// The command line.
-    pub command: Vec<String>,
-    /// The plan as the user wrote it.
-    pub plan_text: String,
-    /// Number of planned rounds. With `trials: auto`, the number of rounds that were started. 0 if every load
-    /// point is a search.
-    pub rounds: u32,
-    /// The reason why `trials: auto` did not start another round. Absent if the number of rounds is fixed.
-    pub stopped: Option<Stopped>,
+    /// The JSON report.
+    pub report: Report,
     /// The word for one message of streams: `token`, `event` or `message`.
     pub message: &'static str,
-    /// Requested method and path. With several targets, each is listed with its share.
-    pub target: String,
-    /// The profile for the settings of gateways: `equalised` or `stock`.
-    pub profile: Profile,
-    /// Number of trials planned, including direct.
-    pub trials_planned: u32,
-    /// Number of trials recorded.
-    pub trials_recorded: usize,
-    /// The machine.
-    pub environment: Environment,
-    /// How suitable the machine was for measurements.
-    pub host: HostLooks,
-    /// The hosts of the run, by name, each with its checks. Empty if the run has only one host.
-    pub hosts: BTreeMap<String, RunHost>,
-    /// The network between the hosts, and how much of each tax it is.
-    pub network: Network,
-    /// What gateways add to the same load from several hosts. Empty if each load comes from one host.
-    pub same_loads: Vec<SameLoad>,
-    /// Direct and the gateways, with versions, settings and failures.
-    pub contenders: Vec<Contender>,
-    /// A sentence that names the gateway that adds least, or says that there is no clear winner. Absent if
-    /// fewer than two gateways can be ranked.
-    pub answer: Option<String>,
-    /// One or two sentences per gateway. The gateway with the smallest tax comes first.
-    pub summary: Vec<Summary>,
-    /// Prices of features. The list has rows only if a gateway was measured both with and without features.
-    pub prices: PriceList,
-    /// Every two gateways compared with each other, sorted by load point, then in the plan's order, then by
-    /// metric.
-    pub pairs: Vec<GatewayPair>,
-    /// The versions of each gateway, with the changes between successive versions. Empty without lists of
-    /// versions.
-    pub versions: Vec<Versions>,
-    /// How long each process took to warm up.
-    pub warm_ups: Vec<WarmUpFigures>,
-    /// How much separate runs scatter on the machine.
-    pub shares: Shares,
-    /// How the CPUs of the roles were placed.
-    pub placements: Vec<Placement>,
-    /// What starts and reloads of each gateway cost. Such a run has no cases.
-    pub starts: Vec<StartFigures>,
-    /// Profiles of the gateways. Empty without `cpu_profile` in the plan. The code that reads the run
-    /// directory adds them.
-    pub profiles: Profiles,
-    /// Why slow requests took longer. Empty without `tail` in the plan. The code that reads the run directory
-    /// adds it.
-    pub slow: Vec<SlowFigures>,
-    /// The noise floor of each load point: the difference between the two direct trials of a round.
-    pub noise_floor: Vec<NoiseFloor>,
-    /// All cases: every contender at every load point.
-    pub cases: Vec<Case>,
-    /// Results of searches, sorted by load point, then contender, then objective.
-    pub capacity: Vec<Capacity>,
-    /// How the precision of the added medians grew during the run. Empty for short runs. Only the formats
-    /// that people read show it. The code that reads the run directory adds it, because it takes more time
-    /// than the rest of the report.
+    /// Indices of the load points at which requests via gateways pass the network between the same hosts as
+    /// direct requests.
+    pub same_ways: Vec<usize>,
+    /// The profiles of the report, with all frames and their stacks. The code that reads the run directory
+    /// adds them.
+    pub whole_profiles: Profiles,
+    /// How the precision of the added medians grew during the run. Empty for short runs. The code that reads
+    /// the run directory adds it, because it takes more time than the rest of the report.
     pub precision: Vec<PrecisionOverTime>,
-    /// Findings. The most severe come first.
-    pub findings: Vec<Finding>,
-    /// The results of all budgets.
-    pub budget: Vec<BudgetResult>,
     /// Says which budgets were not checked at load points that the run left out. Absent if there are none.
     /// The notes contain this sentence too.
     pub unchecked: Option<String>,
-    /// Gateways that replaced other gateways, which were not installed.
-    pub replacements: Vec<Replacement>,
-    /// Notes on the records, for example on unreadable lines or on an upstream without a ledger.
-    pub notes: Vec<String>,
     /// The configuration files that the gateways used. Only the HTML page shows these files. The code that
     /// reads the run directory adds them.
     pub rendered: Vec<RenderedFile>,
+}
+
+impl Deref for Model {
+    type Target = Report;
+
+    fn deref(&self) -> &Report {
+        &self.report
+    }
+}
+
+impl DerefMut for Model {
+    fn deref_mut(&mut self) -> &mut Report {
+        &mut self.report
+    }
 }
 
 /// Whether the answer of a run can be used. Only findings that [concern the
@@ -130,7 +66,7 @@ impl Model {
     /// Sentences to append to the meaning of intervals. They say how the scatter of separate runs was
     /// measured, if it was measured on this machine, and which gateways had several processes.
     pub fn origin_of_shares(&self) -> String {
-        let by = match &self.shares.origin {
+        let by = match &self.scatter.origin {
             Origin::BuiltIn => None,
             Origin::Calibrated { date, runs } => Some(format!("{runs} runs on {date}")),
             Origin::History { plan, since, date, runs } => {
@@ -139,7 +75,7 @@ impl Model {
                 Some(format!("{runs} earlier runs of {plan} {when}"))
             }
         };
-        let times = 100.0 * self.shares.times;
+        let times = 100.0 * self.scatter.times;
         let of_runs = by.map_or_else(String::new, |by| {
             format!(" Separate runs scatter by {times:.1} %, measured on this machine by {by}.")
         });
@@ -169,7 +105,7 @@ impl Model {
             let [cpu, other] = one.cpus;
             format!(", CPUs {cpu} and {other} are {:.0} ns apart", one.usual_ns)
         };
-        idle.to_owned() + &self.placements.iter().map(apart).collect::<String>()
+        idle.to_owned() + &self.cpu_placements.iter().map(apart).collect::<String>()
     }
 
     /// The number of trials in words: `15 of 15 trials in 3 rounds and 1 search`, or `80 starts in 20
@@ -208,7 +144,8 @@ impl Model {
     /// the first summary and the labels of the other gateways.
     pub fn summaries_outside_prices(&self) -> Vec<(&Summary, Vec<&str>)> {
         let mut groups: Vec<(&Summary, Vec<&str>)> = Vec::new();
-        for one in self.summary.iter().filter(|one| !self.prices.contains(&one.gateway)) {
+        let has_price = |one: &&Summary| self.prices.rows.iter().any(|row| row.gateway == one.gateway);
+        for one in self.summary.iter().filter(|one| !has_price(one)) {
             let same = |(first, _): &&mut (&Summary, Vec<&str>)| {
                 is_unmeasured(first)
                     && is_unmeasured(one)
@@ -311,7 +248,7 @@ impl Model {
 
     /// The load points that have measured cases, in the plan's order. A run of starts has none.
     pub fn loads(&self) -> impl Iterator<Item = &Load> {
-        let floors = if self.measured_starts() { &[][..] } else { &self.noise_floor };
+        let floors = if self.measured_starts() { &[][..] } else { &self.noise_floor.by_load };
         floors.iter().map(|floor| &floor.load).filter(|load| load.search.is_none() && load.left_out.is_none())
     }
 

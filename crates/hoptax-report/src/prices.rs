@@ -6,7 +6,7 @@ use crate::words::text::{capital, inline, listed, place, with_interval};
 use crate::words::void;
 use hoptax_analysis::{Analysis, Beyond, Difference, Load, Price, Prices, headline};
 use hoptax_plan::Metric;
-use hoptax_record::report::Summary;
+use hoptax_record::report::{PriceList, Summary};
 use hoptax_stats::Estimate;
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub(super) const HEADINGS: [&str; 5] = ["added p50", "added p99", "CPU/req", "th
 pub(super) const TITLE: &str = "Price of each feature";
 
 /// Explains what a price is and what it includes.
-pub(super) const DEFINITION: &str = "A price is the gateway with the feature minus the same gateway without \
+const DEFINITION: &str = "A price is the gateway with the feature minus the same gateway without \
                           it, in the same rounds. It includes what requests carry for the feature (keys, \
                           tokens) and the client's work for it (TLS). Direct is measured without features \
                           and is not part of any price.";
@@ -34,67 +34,50 @@ const BEYOND: &str = "· beyond both alone";
 const BY_CHANCE: f64 = 0.05;
 
 /// All prices, and the texts about them.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PriceList {
-    /// Number of prices that would be distinguishable from noise by chance if features cost nothing.
-    pub expected_by_chance: f64,
-    /// One or two sentences about each gateway with features.
-    pub sentences: Vec<Summary>,
-    /// The prices, sorted by load point, then in the plan's order.
-    pub rows: Vec<Price>,
+pub(super) fn price_list(analysis: &Analysis) -> PriceList {
+    let rows = analysis.prices.clone();
+    let all = rows
+        .iter()
+        .map(|row| &row.prices)
+        .chain(rows.iter().filter_map(|row| Some(&row.beyond.as_ref()?.prices)));
+    let intervals = all
+        .flat_map(|prices| Metric::PRICES.map(|metric| prices.get(metric)))
+        .filter(|price| price.is_some_and(|price| price.estimate.interval().is_some()));
+    PriceList {
+        definition: DEFINITION,
+        expected_by_chance: intervals.count() as f64 * BY_CHANCE,
+        sentences: sentences(&rows, analysis),
+        rows,
+    }
 }
 
-impl PriceList {
-    pub(super) fn new(analysis: &Analysis) -> Self {
-        let rows = analysis.prices.clone();
-        let all = rows
-            .iter()
-            .map(|row| &row.prices)
-            .chain(rows.iter().filter_map(|row| Some(&row.beyond.as_ref()?.prices)));
-        let intervals = all
-            .flat_map(|prices| Metric::PRICES.map(|metric| prices.get(metric)))
-            .filter(|price| price.is_some_and(|price| price.estimate.interval().is_some()));
-        Self {
-            expected_by_chance: intervals.count() as f64 * BY_CHANCE,
-            sentences: sentences(&rows, analysis),
-            rows,
+/// The tables of the list: one for each load point and each gateway without features.
+fn tables(list: &PriceList) -> Vec<PriceTable<'_>> {
+    let mut tables: Vec<PriceTable<'_>> = Vec::new();
+    for row in &list.rows {
+        let same = |table: &&mut PriceTable<'_>| table.bare == row.bare && table.load.index == row.load.index;
+        match tables.iter_mut().find(same) {
+            Some(table) => table.prices.push(row),
+            None => tables.push(PriceTable { bare: &row.bare, load: &row.load, prices: vec![row] }),
         }
     }
+    tables
+}
 
-    /// True if the list has a row that compares this gateway with the same gateway without features.
-    pub(super) fn contains(&self, gateway: &str) -> bool {
-        self.rows.iter().any(|row| row.gateway == gateway)
-    }
-
-    /// The tables of the list: one for each load point and each gateway without features.
-    pub(super) fn tables(&self) -> Vec<PriceTable<'_>> {
-        let mut tables: Vec<PriceTable<'_>> = Vec::new();
-        for row in &self.rows {
-            let same =
-                |table: &&mut PriceTable<'_>| table.bare == row.bare && table.load.index == row.load.index;
-            match tables.iter_mut().find(same) {
-                Some(table) => table.prices.push(row),
-                None => tables.push(PriceTable { bare: &row.bare, load: &row.load, prices: vec![row] }),
-            }
-        }
-        tables
-    }
-
-    fn note(&self) -> String {
-        let chance = Scale::plain().value(self.expected_by_chance);
-        let waking = match self.rows.iter().any(|row| row.load.is_open()) {
-            true => format!(" {WAKING}"),
-            false => String::new(),
-        };
-        format!(
-            "{DEFINITION}{waking} If no feature cost anything, about {chance} of these figures would look \
-            distinguishable by chance."
-        )
-    }
+fn note(list: &PriceList) -> String {
+    let chance = Scale::plain().value(list.expected_by_chance);
+    let waking = match list.rows.iter().any(|row| row.load.is_open()) {
+        true => format!(" {WAKING}"),
+        false => String::new(),
+    };
+    format!(
+        "{DEFINITION}{waking} If no feature cost anything, about {chance} of these figures would look \
+         distinguishable by chance."
+    )
 }
 
 /// The prices of one gateway's features at one load point.
-pub(super) struct PriceTable<'m> {
+struct PriceTable<'m> {
     bare: &'m str,
     load: &'m Load,
     prices: Vec<&'m Price>,
@@ -102,13 +85,13 @@ pub(super) struct PriceTable<'m> {
 
 impl PriceTable<'_> {
     /// The title of the table: `nginx, closed loop, 32 connections`.
-    pub(super) fn title(&self) -> String {
+    fn title(&self) -> String {
         format!("{}, {}", self.bare, self.load.label)
     }
 
     /// The name and the cells of each row. The row below each pair of features shows the price of the pair
     /// minus the sum of the prices of both features alone.
-    pub(super) fn rows(&self) -> Vec<(String, Vec<Cell>)> {
+    fn rows(&self) -> Vec<(String, Vec<Cell>)> {
         let of = |price: &&Price| {
             let beyond = price.beyond.as_ref().map(|beyond| (BEYOND.to_owned(), cells(&beyond.prices)));
             std::iter::once((named(price), cells(&price.prices))).chain(beyond)
@@ -265,14 +248,14 @@ pub(super) fn terminal(
         return String::new();
     }
     let mut text = String::new();
-    for one in list.tables() {
+    for one in tables(list) {
         text.push_str(&title(&format!("{TITLE}: {}", one.title())));
         for line in table(&one.rows()) {
             let _ = writeln!(text, "{line}");
         }
         text.push('\n');
     }
-    text.push_str(&wrap(&list.note()));
+    text.push_str(&wrap(&note(list)));
     text.extend(list.sentences.iter().map(|one| wrap(&one.in_full())));
     text
 }
@@ -282,8 +265,8 @@ pub(super) fn markdown(list: &PriceList) -> String {
     if list.rows.is_empty() {
         return String::new();
     }
-    let mut text = format!("{}\n", list.note());
-    for one in list.tables() {
+    let mut text = format!("{}\n", note(list));
+    for one in tables(list) {
         let _ = write!(text, "\n#### {}\n\n| feature |", inline(&one.title()));
         let _ = writeln!(text, "{}", HEADINGS.map(|heading| format!(" {heading} |")).concat());
         let _ = writeln!(text, "|---|{}", "---:|".repeat(HEADINGS.len()));
@@ -298,8 +281,7 @@ pub(super) fn markdown(list: &PriceList) -> String {
 /// The values that the page's template needs.
 pub(super) fn html(list: &PriceList) -> minijinja::Value {
     use minijinja::context;
-    let tables: Vec<minijinja::Value> = list
-        .tables()
+    let tables: Vec<minijinja::Value> = tables(list)
         .iter()
         .map(|table| {
             let row = |(name, cells): (String, Vec<Cell>)| {
@@ -309,13 +291,13 @@ pub(super) fn html(list: &PriceList) -> minijinja::Value {
             context! { title => table.title(), load => table.load.index, rows => table.rows().into_iter().map(row).collect::<Vec<_>>() }
         })
         .collect();
-    context! { title => TITLE, note => list.note(), headings => HEADINGS.to_vec(), tables }
+    context! { title => TITLE, note => note(list), headings => HEADINGS.to_vec(), tables }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::fixture::{Reported as _, fits, one_line};
-    use crate::{csv, html, json, markdown, terminal};
+    use crate::{html, markdown, terminal};
     use hoptax_analysis::fixture::features::matrix;
 
     #[test]
@@ -354,37 +336,6 @@ mod tests {
         let text = one_line(&terminal(&model, 120, false));
         insta::assert_snapshot!(text);
         assert!(markdown(&model).contains(", not distinguishable |"), "{}", markdown(&model));
-    }
-
-    #[test]
-    fn programs_read_rows_and_columns() {
-        let model = matrix(230, 33).model();
-        let document: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
-        let prices = &document["prices"];
-        assert_eq!(prices["rows"].as_array().map(Vec::len), Some(3), "{prices}");
-        let pair = &prices["rows"][2];
-        assert_eq!(pair["features"], serde_json::json!(["key-auth", "tls"]));
-        assert_eq!(pair["bare"], "nginx");
-        assert_eq!(pair["beyond"]["alone"], serde_json::json!(["nginx.key-auth", "nginx.tls"]));
-        for figure in [&pair["added_p50"], &pair["beyond"]["throughput_ratio"]] {
-            for member in ["estimate", "low", "high", "trials", "distinguishable"] {
-                assert!(!figure[member].is_null(), "{member}: {figure}");
-            }
-        }
-        // 4 × 5 figures have an interval. By chance, 5 % of these figures are distinguishable from noise.
-        assert!((prices["expected_by_chance"].as_f64().expect("a number") - 1.0).abs() < 1e-9, "{prices}");
-
-        let text = csv(&model);
-        let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
-        let headings = lines.next().expect("headings");
-        let at = |name: &str| headings.iter().position(|one| *one == name).expect("a column");
-        // The load's label is quoted and contains a comma, so splitting the line at commas gives one more
-        // cell.
-        let row = lines.find(|row| row[0] == "nginx.tls").expect("a row");
-        assert_eq!((row[at("features") + 1], row[at("bare") + 1]), ("tls", "nginx"));
-        let price: f64 = row[at("price_added_p50") + 1].parse().expect("a number");
-        assert!((price - 50.0).abs() < 0.5, "{price}");
-        assert_eq!(row[at("price_added_p50_verdict") + 1], "distinguishable");
     }
 
     #[test]

@@ -225,12 +225,6 @@ mod tests {
     }
 
     #[test]
-    fn shares_an_address_when_asked() {
-        let first = listener("127.0.0.1:0".parse().expect("an address"), true).expect("a port");
-        listener(first.local_addr().expect("bound"), true).expect("shared");
-    }
-
-    #[test]
     fn a_unix_socket_is_open_to_every_user_and_is_removed() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("socket");

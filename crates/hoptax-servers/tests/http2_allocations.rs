@@ -8,7 +8,7 @@
 
 use hoptax_format::Address;
 use hoptax_format::messages::{Carrier, ENDLESS, StreamKind, StreamSpec};
-use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen, PathStream, UpstreamEvents};
+use hoptax_plan::{Body, BuiltInUpstream, Delay, PathStream, UpstreamEvents};
 use hoptax_servers::upstream::{Placement, RunningUpstream};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Sections, Step, request_fields};
 use hoptax_wire::websocket::{self, Decoder, Opcode, Side, write_frame};
@@ -147,20 +147,11 @@ fn requests_allocate_nothing() {
             heartbeat: None,
         };
         let settings = BuiltInUpstream {
-            instances: 1,
-            status: 200,
             headers: vec![("x-a".into(), "b".into())],
-            body: Body::Size(body),
             delay: Delay::Fixed(Duration::from_millis(delay_ms)),
-            failures: 0.0,
-            port: None,
-            listen: Listen::Ports,
-            answers: Vec::new(),
             streams: if name == STREAMS { vec![of_path] } else { Vec::new() },
             events: (name == EVENTS).then_some(events),
-            llm: None,
-            websocket_compression: false,
-            grpc_status: None,
+            ..BuiltInUpstream::with_body(Body::Size(body))
         };
         let placement = Placement { stamps, ..Placement::default() };
         let upstream = RunningUpstream::start(&settings, &placement).expect("it starts");

@@ -83,7 +83,15 @@ impl<'a> SearchTrial<'a> {
             }
             Term::Errors { below } => self.errors() < *below,
             Term::Throughput { least } => self.answered() >= *least,
+            Term::Goodput { least } => self.good().is_some_and(|share| share >= *least),
         }
+    }
+
+    /// Share of the due requests that met all limits of `goodput`. Absent without limits.
+    fn good(&self) -> Option<f64> {
+        let good = self.load.messages.as_ref()?.tokens.as_ref()?.counts.good?;
+        let counts = &self.load.counts;
+        share(good as f64, counts.scheduled.saturating_sub(counts.in_flight) as f64)
     }
 
     /// A figure of the response times, ns. Requests without a response time (not sent, connection reset,
@@ -162,7 +170,16 @@ mod tests {
     }
 
     #[test]
-    fn each_term_is_checked() {
+    fn requests_within_all_limits_are_counted() {
+        let trial = || via("nginx", 0).server_stream_us(400, 1000).tokens_us([100, 100, 1000], 10);
+        for (good, expected) in [(Some(990), vec![]), (Some(989), vec!["goodput"]), (None, vec!["goodput"])] {
+            let trial = trial().token_counts(|counts| counts.good = good);
+            assert_eq!(broken(trial, "goodput >= 99%"), expected, "{good:?}");
+        }
+    }
+
+    #[test]
+    fn each_term_is_checked_and_rejections_are_errors() {
         let trial = || via("nginx", 0).response_times_us((1..=1000).map(|n| n * 10));
         for (objective, expected) in [
             ("p99 < 9.95ms", vec![]),
@@ -173,6 +190,11 @@ mod tests {
         ] {
             assert_eq!(broken(trial(), objective), expected, "{objective}");
         }
+        assert_eq!(broken(via("nginx", 0).errors(2), "p50 < 1s and errors < 0.1%"), ["errors"]);
+        assert!(broken(via("nginx", 0).errors(2), "p50 < 1s and errors < 1%").is_empty());
+        assert_eq!(broken(via("nginx", 0).status(503, 5), "p50 < 1s and errors < 0.1%"), ["errors"]);
+        let rejected = broken(via("nginx", 0).status(429, 900), "p99 < 1ms");
+        assert_eq!(rejected, ["throughput"], "fast rejections are not capacity");
     }
 
     #[test]
@@ -185,15 +207,6 @@ mod tests {
         assert_eq!(broken(trial(), "max < 1s"), ["max"]);
         assert_eq!(broken(via("nginx", 0).all_at_us(100).scheduled(1020), "p50 < 1ms"), ["throughput"]);
         assert!(broken(via("nginx", 0).scheduled(1020), "throughput >= 98%").is_empty());
-    }
-
-    #[test]
-    fn resets_and_rejections_are_errors() {
-        assert_eq!(broken(via("nginx", 0).errors(2), "p50 < 1s and errors < 0.1%"), ["errors"]);
-        assert!(broken(via("nginx", 0).errors(2), "p50 < 1s and errors < 1%").is_empty());
-        assert_eq!(broken(via("nginx", 0).status(503, 5), "p50 < 1s and errors < 0.1%"), ["errors"]);
-        let rejected = broken(via("nginx", 0).status(429, 900), "p99 < 1ms");
-        assert_eq!(rejected, ["throughput"], "fast rejections are not capacity");
     }
 
     #[test]

@@ -8,8 +8,8 @@ const CODE: &str = "abort-ignored";
 const ADVICE: &str = "Let the gateway close its request to the upstream when the client has left (nginx: \
                       `proxy_ignore_client_abort off`). If it reads on in order to fill a cache or a log, \
                       report the tokens as a cost of its settings.";
-/// Smallest number of extra tokens for each stream that a client left. A gateway notices that its client has
-/// left one or two tokens later than the upstream of direct.
+/// Smallest number of extra tokens for each stream that a client left. The upstream of a gateway learns one
+/// or two tokens later than that of direct that the client has left.
 const FEWEST: f64 = 4.0;
 /// Limit for the extra tokens ÷ the tokens that the upstream sent.
 const SHARE: f64 = 0.1;

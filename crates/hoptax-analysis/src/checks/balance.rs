@@ -127,7 +127,6 @@ mod tests {
         }
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 2);
         assert_eq!(findings[0].evidence["most_share"], 0.75);
         assert_eq!(findings[1].evidence["by_instance"], json!([5000, 0, 0]));
     }
@@ -149,17 +148,19 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_a_tenth_of_a_per_cent_of_millions() {
+    fn not_raised_by_a_tenth_of_a_per_cent_direct_or_single_instances() {
         let mut run = Run::closed(32);
         run.push(via("nginx", 0).by_instance(&[5_010_000, 4_990_000]).opened(10_000_000, 0));
-        assert_eq!(raised(&run, CODE), []);
+        assert_eq!(raised(&run, CODE), [], "0.1 % of millions");
+        let run = Run::closed(32).with([via("direct", 0).first().by_instance(&[1000, 0]), via("nginx", 0)]);
+        assert_eq!(raised(&run, CODE), [], "direct or one instance");
     }
 
     #[test]
     fn not_raised_by_chance_or_by_few_connections() {
         let mut random = Random::new(5);
         for connections in [1u64, 3, 8, 32] {
-            for _ in 0..200 {
+            for number in 0..200 {
                 // The balancer chooses an instance once per connection, and each connection carries 100
                 // requests.
                 let mut run = Run::closed(connections as u32);
@@ -168,14 +169,11 @@ mod tests {
                     (0..connections).for_each(|_| by_instance[random.below(3) as usize] += 100);
                     run.push(via("nginx", round).by_instance(&by_instance).lifetime_opened(connections));
                 }
-                assert_eq!(raised(&run, CODE), [], "{connections}");
+                // Analyses take most of the time.
+                if number < 25 {
+                    assert_eq!(raised(&run, CODE), [], "{connections}");
+                }
             }
         }
-    }
-
-    #[test]
-    fn direct_and_single_instances_are_ignored() {
-        let run = Run::closed(32).with([via("direct", 0).first().by_instance(&[1000, 0]), via("nginx", 0)]);
-        assert_eq!(raised(&run, CODE), []);
     }
 }

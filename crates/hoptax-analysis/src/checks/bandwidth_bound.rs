@@ -170,10 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn raised_near_the_links_capacity() {
+    fn raised_near_the_links_capacity_only() {
         let found = raised(&run(Some(1_200_000.0)), CODE);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].evidence["bytes_per_second"], 1_100_000.0);
+        assert_eq!(raised(&run(Some(1_400_000.0)), CODE), []);
+        assert_eq!(raised(&run(None), CODE), []);
     }
 
     #[test]
@@ -207,7 +209,6 @@ mod tests {
         // If `edge` sends the load, responses pass only the leg from `app`, and not the leg to `client`.
         busy(&mut run, 1);
         let found = raised(&run, CODE);
-        assert!(found[0].case.as_deref().is_some_and(|case| case.ends_with("from edge")), "{found:?}");
         insta::assert_snapshot!(texts(&found));
         // If `client` sends the load, responses pass both legs.
         busy(&mut run, 0);
@@ -215,14 +216,7 @@ mod tests {
             hoptax_record::Leg { at_start: None, at_end: None, ..run.record.legs[2].clone() };
         let found = raised(&run, CODE);
         insta::assert_snapshot!(texts(&found));
-        assert!(found.len() == 1, "{found:?}");
         busy(&mut run, 1);
         assert_eq!(raised(&run, CODE), [], "nothing of it passes the leg to `client`");
-    }
-
-    #[test]
-    fn not_raised_well_below_it_or_if_it_is_unknown() {
-        assert_eq!(raised(&run(Some(1_400_000.0)), CODE), []);
-        assert_eq!(raised(&run(None), CODE), []);
     }
 }

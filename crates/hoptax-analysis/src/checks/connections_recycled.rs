@@ -152,25 +152,17 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_over_http1_if_connections_fail_or_keepalive_is_lost() {
+    fn not_raised_by_other_ends_of_connections() {
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first()).push(via("broken", 0).errors(10).opened(10, 10));
         run.push(via("closes", 0).opened(1000, 1000)).push(via("once", 0).opened(4, 4));
-        assert_eq!(raised(&run, CODE), []);
-    }
-
-    #[test]
-    fn not_raised_if_direct_does_so_too_or_connections_ended_once() {
+        assert_eq!(raised(&run, CODE), [], "HTTP/1");
         let mut run = Run::closed(1);
         run.push(ended(via("direct", 0), 6).first());
         run.push(ended(via("nginx", 0), 6)).push(ended(via("haproxy", 0), 4)).push(via("older", 0));
-        assert_eq!(raised(&run, CODE), []);
-    }
-
-    #[test]
-    fn not_raised_by_websockets() {
+        assert_eq!(raised(&run, CODE), [], "as direct, or once");
         let mut run = Run::closed(32).streams(Carrier::WebSocket, 10);
         run.push(via("direct", 0).first()).push(via("nginx", 0).opened(10, 10));
-        assert_eq!(raised(&run, CODE), []);
+        assert_eq!(raised(&run, CODE), [], "WebSockets");
     }
 }

@@ -55,15 +55,7 @@ mod tests {
         run.push(via("envoy", 0).established(20));
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 2);
-        assert_eq!(
-            (findings[0].severity, &findings[0].evidence["established"]),
-            (Severity::Void, &20.into())
-        );
-        assert_eq!(
-            (findings[1].severity, &findings[1].evidence["established"]),
-            (Severity::Warning, &31.into())
-        );
+        assert_eq!([0, 1].map(|at| findings[at].evidence["established"].as_u64()), [Some(20), Some(31)]);
     }
 
     #[test]

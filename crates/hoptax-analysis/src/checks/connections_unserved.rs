@@ -84,22 +84,15 @@ mod tests {
         let counts: Vec<u64> = [0; 16].into_iter().chain([62; 16]).collect();
         run.push(via("haproxy", 0).responses(&counts)).push(via("haproxy", 1).responses(&counts));
         let findings = raised(&run, CODE);
-        let said =
-            "16 of 32 connections never got a response in a trial. Half of the others got at least 62.";
-        assert!(findings[0].message.starts_with(said), "{}", findings[0].message);
         insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]
-    fn one_connection_of_many_is_a_warning() {
+    fn one_connection_of_many_is_a_warning_and_none_is_no_finding() {
         let mut run = Run::closed(32);
         let counts: Vec<u64> = [0].into_iter().chain([32; 31]).collect();
         run.push(via("haproxy", 0).responses(&counts));
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Warning);
-    }
-
-    #[test]
-    fn not_raised_if_every_connection_is_served_or_nothing_is_known() {
         let run = Run::closed(32).with([via("nginx", 0).responses(&[31; 32]), via("older", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }

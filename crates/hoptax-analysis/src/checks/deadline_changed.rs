@@ -3,10 +3,9 @@
 //! Direct's calls show the deadlines that clients send. A gateway may subtract the time that a call has spent
 //! in it. No call has spent more than the longest response time.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, duration_in_words, evidence, percent};
 use crate::Trial;
 use hoptax_format::clock::MILLISECOND;
-use hoptax_plan::units::show_duration;
 use hoptax_record::Deadlines;
 use hoptax_stats::share;
 use std::time::Duration;
@@ -84,7 +83,7 @@ fn of_pair((case, trials): Measured<'_>, direct: Measured<'_>) -> Option<Finding
     let spent = tolerance(sent.least_ns).max(longest);
     let shorter = via.with_deadline.filter(|now| now.least_ns + spent < sent.least_ns);
 
-    let shown = |ns: u64| show_duration(Duration::from_nanos(ns));
+    let shown = |ns: u64| duration_in_words(Duration::from_nanos(ns));
     let words = [
         lost.map(|lost| {
             let lost = percent(lost);
@@ -148,14 +147,14 @@ mod tests {
         insta::assert_snapshot!(texts(&findings));
         let longer = raised(&run(via("nginx", 0).deadlines_ms(1000, 5000, 6000)), CODE);
         let shorter = raised(&run(via("nginx", 0).deadlines_ms(1000, 4900, 5000)), CODE);
-        for (findings, words) in [(longer, "5s reached the upstream as 6s, so"), (shorter, "5s reached")] {
+        for (findings, words) in [(longer, "5 s reached the upstream as 6 s, so"), (shorter, "5 s reached")] {
             assert!(findings[0].message.contains(words), "{}", findings[0].message);
             assert!(!findings[0].message.contains("without"), "{}", findings[0].message);
         }
     }
 
     #[test]
-    fn not_raised_by_rounding_time_spent_health_checks_or_failures() {
+    fn not_raised_by_rounding_time_spent_health_checks_or_failures_or_without_deadlines() {
         for (gateway, why) in [
             (via("nginx", 0).deadlines_ms(1000, 4960, 5040), "rounding"),
             (via("nginx", 0).all_at_us(500_000).deadlines_ms(1000, 4600, 5000), "time spent"),
@@ -165,10 +164,6 @@ mod tests {
         ] {
             assert_eq!(raised(&run(gateway), CODE), [], "{why}");
         }
-    }
-
-    #[test]
-    fn not_raised_without_deadlines_or_by_few_calls_of_a_mix() {
         assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
         let mut mix = Run::closed(1);
         mix.push(via("direct", 0).first().deadlines_ms(100, 5000, 5000));

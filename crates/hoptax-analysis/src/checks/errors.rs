@@ -157,7 +157,6 @@ mod tests {
             load.load.iter_mut().for_each(|load| (load.timeouts, load.errors) = (20, 4));
         }
         let findings = raised(&run, CODE);
-        assert_eq!((findings.len(), findings[0].case.as_deref()), (1, Some("nginx, start")));
         insta::assert_snapshot!(texts(&findings));
     }
 
@@ -175,13 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn void_when_most_failed() {
+    fn void_when_most_failed_and_not_raised_by_one_in_a_thousand() {
         let run = Run::closed(1).with([via("nginx", 0).nothing_completed()]);
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Void);
-    }
-
-    #[test]
-    fn not_raised_by_one_in_a_thousand_or_none() {
         let run = Run::closed(1).with([via("nginx", 0).errors(1), via("haproxy", 0)]);
         assert_eq!(raised(&run, CODE), []);
     }

@@ -26,7 +26,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.pairs().filter_map(|(via, direct)| of_pair(via, direct)).collect()
 }
 
-/// True if a gateway hides failures. The tokens that are missing are then explained.
+/// True if a gateway hides failures. This explains missing tokens.
 pub(super) fn is_raised(via: Measured<'_>, direct: Measured<'_>) -> bool {
     of_pair(via, direct).is_some()
 }
@@ -45,7 +45,8 @@ fn of_pair((case, via): Measured<'_>, (direct, of_direct): Measured<'_>) -> Opti
     let (broken_share, broken_directly) = (broken(&upstream)?, broken(&upstream_directly)?);
     let (failed, failed_directly) = (failed_share(case)?, failed_share(direct)?);
     let (counts, lost) = (case.counts.as_ref()?, case.messages.as_ref()?.lost);
-    // As many failures as directly, for each stream that the upstream broke off.
+    // The number of failures if, of the streams that the upstream broke off, as large a share failed as
+    // directly.
     let expected = share(failed_directly * broken_share, broken_directly)? * counts.scheduled as f64;
     let is_hidden = is_more(expected as u64, failures(counts), 1.0) && expected >= 1.0;
     let scale = share(counts.scheduled as f64, direct.counts.as_ref()?.scheduled as f64)?;

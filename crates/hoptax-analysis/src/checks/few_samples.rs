@@ -81,32 +81,25 @@ mod tests {
         let run = Run::closed(1).with([via("nginx", 0), via("envoy", 0).response_times_us(100..110)]);
         let findings = raised(&run, CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 2);
-        assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(
             findings[0].evidence["percentiles"],
             serde_json::json!(["p50", "p90", "p95", "p99", "p99.9"])
         );
-        assert_eq!(findings[1].severity, Severity::Note);
         assert_eq!(findings[1].evidence["percentiles"], serde_json::json!(["p99.9"]));
         assert_eq!(findings[1].evidence["needed"], 10_000);
     }
 
     #[test]
-    fn not_raised_by_short_trials_that_are_many() {
+    fn not_raised_by_enough_samples_of_one_or_many_trials() {
         let mut run = Run::closed(1);
-        for round in 0..25 {
+        for round in 0..7 {
             run.direct(round, 100, 100);
-            run.push(via("nginx", round).response_times_us((0..500).map(|index| 100 + index % 50)));
+            run.push(via("nginx", round).response_times_us((0..1500).map(|index| 100 + index % 50)));
         }
-        assert_eq!(raised(&run, CODE), []);
-    }
-
-    #[test]
-    fn not_raised_by_enough_samples() {
+        assert_eq!(raised(&run, CODE), [], "many trials");
         let mut run = Run::closed(1);
         run.push(via("nginx", 0).response_times_us((0..10_000).map(|index| 100 + index % 50)));
-        assert_eq!(raised(&run, CODE), []);
+        assert_eq!(raised(&run, CODE), [], "one trial");
     }
 
     #[test]

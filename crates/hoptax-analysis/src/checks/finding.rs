@@ -1,7 +1,6 @@
 //! Helpers that several findings use.
 
 use crate::Case;
-use hoptax_plan::units::show_duration;
 use hoptax_record::report::{Concerns, Finding, Load, Severity};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -79,10 +78,20 @@ pub(super) fn is_chance([(a, n), (b, m)]: [(u64, u64); 2]) -> bool {
     (a / n - b / m).abs() <= SCATTER * (pooled * (1.0 - pooled) * (1.0 / n + 1.0 / m)).sqrt()
 }
 
-/// A time in words, with three digits.
+/// A time in words, with three digits: `28.4 ms`.
 pub(super) fn time_in_words(us: f64) -> String {
-    let digits = 10_f64.powf((us.log10().floor() - 2.0).max(0.0));
-    show_duration(Duration::from_micros(((us / digits).round() * digits) as u64))
+    let (value, unit) = match us {
+        _ if us < 999.5 => (us, "µs"),
+        _ if us < 999_500.0 => (us / 1e3, "ms"),
+        _ => (us / 1e6, "s"),
+    };
+    let decimals = 10_f64.powf((2.0 - value.log10().floor()).clamp(0.0, 2.0));
+    format!("{} {unit}", (value * decimals).round() / decimals)
+}
+
+/// A duration in words, like [`time_in_words`].
+pub(super) fn duration_in_words(duration: Duration) -> String {
+    time_in_words(duration.as_secs_f64() * 1e6)
 }
 
 /// A share as a percentage, or `none`.
@@ -103,7 +112,23 @@ pub(super) fn percent(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::percent;
+    use super::{percent, time_in_words};
+
+    #[test]
+    fn a_time_has_three_digits_and_its_unit() {
+        for (us, text) in [
+            (0.0, "0 µs"),
+            (5.25, "5.25 µs"),
+            (999.4, "999 µs"),
+            (999.6, "1 ms"),
+            (28_449.0, "28.4 ms"),
+            (140_000.0, "140 ms"),
+            (20e6, "20 s"),
+            (3.6e9, "3600 s"),
+        ] {
+            assert_eq!(time_in_words(us), text);
+        }
+    }
 
     #[test]
     fn percentages_keep_the_digits_that_matter() {

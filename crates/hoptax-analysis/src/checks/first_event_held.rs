@@ -13,7 +13,7 @@ const ADVICE: &str = "Look for a sleep, a smallest number of bytes or a check of
                       time to the first content.";
 /// Shortest wait to report, µs. Shorter ones are work, or chance.
 const LEAST_US: f64 = 5_000.0;
-/// Limit for the wait ÷ the median age of all tokens. Below it, the others are late, too.
+/// Limit for the wait ÷ the median age of all tokens. Below it, the other tokens are late too.
 const MORE: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
@@ -49,7 +49,8 @@ fn waits((_, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<[[f64; 3];
         Some(quantiles_us(via, times, [0.1, 0.5, 0.9])?.map(|us| us - of_direct))
     };
     let [token, content] = [added(Times::FirstAge)?, added(Times::FirstMessage)?];
-    // The first token is later by the way of the request and by its age.
+    // The first content is later for two reasons: the way of the request is longer, and the token is older.
+    // The difference is the way of the request; it also delays the first event.
     let way = content[1] - token[1];
     Some([token, added(Times::FirstEvent)?.map(|us| us - way)])
 }

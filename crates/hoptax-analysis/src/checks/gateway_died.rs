@@ -102,10 +102,8 @@ mod tests {
         ];
         let found = raised(&run, CODE);
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            (&found[0].evidence["gateway"], &found[0].evidence["deaths"]),
-            (&"nginx".into(), &3.into())
-        );
+        assert_eq!(found[0].evidence["gateway"], "nginx");
+        assert_eq!(found[0].evidence["deaths"], 3);
         let message = &found[0].message;
         insta::assert_snapshot!(message);
     }

@@ -1,12 +1,14 @@
 //! `head-of-line`: streams of a connection wait for each other.
 //!
-//! The check looks for two signs. If a gateway answers the requests of a connection in their order, a slow
+//! The check looks for three signs. If a gateway answers the requests of a connection in their order, a slow
 //! response delays those behind it: responses of direct overtake each other, and those of the gateway do not.
 //! If streams wait for another reason, such as a lost segment or a full window, the gateway adds more to
-//! requests that share few connections than to as many requests in flight on many connections.
+//! requests that share few connections than to as many requests in flight on many connections. The third sign
+//! is in [`long_prompts`].
 
+use super::long_prompts::{self, Waits};
 use super::workers_starved::busy_threads;
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, time_in_words};
 use crate::figures::contrasts::contrasts;
 use crate::taxes::difference::ALPHA;
 use crate::trials::pairs::{Added, Pairs};
@@ -47,10 +49,14 @@ pub(super) fn rule() -> Rule {
              more than {} longer. Or the gateway adds more if as many requests in flight share fewer \
              connections of HTTP/2: by more than chance explains (p < {ALPHA}, adjusted for p50, p90 and p99 \
              of all cases), by more than {} of the response time and the noise floor, and although as many \
-             of its threads are busy",
+             of its threads are busy. Or prompts of streams of tokens differ in length by a factor of \
+             {lengths}, the gateway adds at least {least} to the p50 of the longest, and at least {least} \
+             more to the p99 of the shortest than to their p50, but at most twice as much as to the longest",
             percent(OVERTAKEN),
             percent(LONGER),
-            percent(LONGER)
+            percent(LONGER),
+            lengths = long_prompts::LENGTHS,
+            least = time_in_words(long_prompts::LEAST_US)
         ),
         seen: "A slow response, a full window or a lost segment then delays all streams of its connection.",
         advice: ADVICE,
@@ -62,7 +68,9 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let of_pair = |(via, direct): (Measured<'_>, Measured<'_>)| {
         let in_order = in_order(via, direct);
         let longer = longer.iter().find(|one| one.few.case == via.0.case);
-        (in_order.is_some() || longer.is_some()).then(|| finding(via.0, in_order, longer))
+        let waits = long_prompts::waits(subject, via.0);
+        let is_found = in_order.is_some() || longer.is_some() || waits.is_some();
+        is_found.then(|| finding(via.0, in_order, longer, waits.as_ref()))
     };
     subject.pairs().filter_map(of_pair).collect()
 }
@@ -228,14 +236,23 @@ impl Longer<'_> {
     }
 }
 
-fn finding(case: &Case, in_order: Option<InOrder>, longer: Option<&Longer<'_>>) -> Finding {
+fn finding(
+    case: &Case,
+    in_order: Option<InOrder>,
+    longer: Option<&Longer<'_>>,
+    waits: Option<&Waits<'_>>,
+) -> Finding {
     let texts = in_order.map(InOrder::in_words).into_iter().chain(longer.map(Longer::in_words));
+    let texts = texts.chain(waits.map(Waits::in_words));
+    let is_of_prompts = in_order.is_none() && longer.is_none();
     let mut evidence = evidence([("limit", LONGER.into())]);
     evidence.extend(in_order.map(InOrder::evidence).into_iter().flatten());
     evidence.extend(longer.map(Longer::evidence).into_iter().flatten());
+    evidence.extend(waits.map(Waits::evidence).into_iter().flatten());
     Finding {
         evidence,
         message: texts.collect::<Vec<_>>().join(" "),
+        advice: if is_of_prompts { long_prompts::ADVICE } else { "" }.to_owned(),
         ..about(CODE, Severity::Warning, &case.case)
     }
 }
@@ -338,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_workers_small_differences_or_scatter() {
+    fn not_raised_by_workers_scatter_or_other_numbers_of_requests_in_flight() {
         let not = |times, threads, scatter, why: &str| {
             assert_eq!(raised(&matched(times, threads, scatter), CODE), [], "{why}");
         };
@@ -346,6 +363,12 @@ mod tests {
         not([160, 150], [Some(1); 2], 2, "10 of 160 µs");
         not([100, 150], [Some(1); 2], 60, "chance explains it");
         not([150, 400], [Some(1); 2], 2, "many connections cost more");
+        let mut run = matched([400, 150], [Some(1); 2], 2);
+        run.record.load[1] = http2(4, 1);
+        assert_eq!(raised(&run, CODE), []);
+        let mut run = matched([400, 150], [Some(1); 2], 2);
+        run.record.load[1] = closed_point(8, 1);
+        assert_eq!(raised(&run, CODE), [], "another protocol");
     }
 
     #[test]
@@ -365,15 +388,5 @@ mod tests {
             alarms += raised(&run, CODE).len();
         }
         assert!(alarms <= 2, "{alarms} of 20 runs");
-    }
-
-    #[test]
-    fn not_raised_by_other_numbers_of_requests_in_flight() {
-        let mut run = matched([400, 150], [Some(1); 2], 2);
-        run.record.load[1] = http2(4, 1);
-        assert_eq!(raised(&run, CODE), []);
-        let mut run = matched([400, 150], [Some(1); 2], 2);
-        run.record.load[1] = closed_point(8, 1);
-        assert_eq!(raised(&run, CODE), [], "another protocol");
     }
 }

@@ -151,19 +151,13 @@ mod tests {
     fn raised_if_jitter_shortens_the_p99() {
         let findings = raised(&both(900, 300), CODE);
         insta::assert_snapshot!(texts(&findings));
-        assert_eq!(findings.len(), 1);
-        assert!(findings[0].case.as_deref().expect("a case").contains("constant"), "{:?}", findings[0].case);
         assert_eq!(raised(&both(300, 300), CODE), []);
     }
 
     #[test]
-    fn raised_if_requests_leave_together() {
+    fn raised_if_requests_leave_together_although_connections_are_free() {
         let run = Run::with_load(vec![constant(20_000.0, 64)]).with([via("envoy", 0).send_lag_us(500)]);
         assert_eq!(raised(&run, CODE).len(), 1);
-    }
-
-    #[test]
-    fn not_raised_by_constant_arrivals_alone_or_without_a_free_connection() {
         for (connections, lag, service) in [(64, 10, 200), (4, 500, 200), (8, 500, 5000)] {
             let mut run = Run::with_load(vec![constant(20_000.0, connections)]);
             run.push(via("envoy", 0).send_lag_us(lag).all_at_us(service));

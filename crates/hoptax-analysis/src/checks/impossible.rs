@@ -340,10 +340,8 @@ mod tests {
     #[test]
     fn raised_by_counts_that_do_not_add_up() {
         let lost = only(with(|load| load.counts.scheduled += 7));
-        assert_eq!(
-            (lost.severity, &lost.evidence["seen"]["counts"]["scheduled"]),
-            (Severity::Void, &1007.into())
-        );
+        assert_eq!(lost.severity, Severity::Void);
+        assert_eq!(lost.evidence["seen"]["counts"]["scheduled"], 1007);
         let without_status = only(with(|load| load.counts.status.clear()));
         assert_eq!(without_status.evidence["seen"]["counts"]["status"], 0);
         let timed = only(with(|load| {
@@ -355,14 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_a_minimum_of_73_ns() {
+    fn raised_by_a_minimum_of_73_ns_and_by_service_times_above_response_times() {
         let mut found = only(via("nginx", 0).response_times_ns((0..1000).map(|index| 73 + index * 1000)));
         assert_eq!(found.severity, Severity::Void);
         assert!(found.evidence.remove("seen").expect("numbers")["shortest_ns"].as_u64().expect("ns") < 128);
-    }
-
-    #[test]
-    fn raised_by_service_times_above_response_times() {
         let mut made = via("nginx", 0).all_at_us(400);
         let quick = via("nginx", 0).all_at_us(300).0.load_record.expect("loaded").histograms.response_time;
         made.0.load_record.as_mut().expect("loaded").histograms.response_time = quick;
@@ -407,7 +401,6 @@ mod tests {
         let findings = raised(&run, CODE);
         assert!(findings[0].evidence["seen"]["shorter_way"]["via_us"].as_f64().expect("µs") < 101.0);
         insta::assert_snapshot!(texts(&findings));
-        assert!(findings.iter().all(|finding| finding.severity == Severity::Warning));
     }
 
     #[test]

@@ -105,26 +105,20 @@ mod tests {
     fn raised_if_each_worker_counts_for_itself() {
         let findings = raised(&run(&[LIMIT], vec![trial(0, 3, 605), trial(1, 3, 400)]), CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
-        assert_eq!(
-            (&findings[0].evidence["succeeded"], &findings[0].evidence["trials_hit"]),
-            (&605.into(), &1.into())
-        );
+        assert_eq!(findings[0].evidence["succeeded"], 605);
+        assert_eq!(findings[0].evidence["trials_hit"], 1);
         let message = &findings[0].message;
         insta::assert_snapshot!(message);
     }
 
     #[test]
-    fn not_raised_by_a_burst_or_by_windows_of_a_second() {
+    fn not_raised_by_a_burst_windows_of_a_second_or_without_a_limit() {
         // In 3 s, the limit allows 300 requests and a burst of 100 requests.
         assert_eq!(raised(&run(&[LIMIT], vec![trial(0, 3, 400), trial(1, 3, 440)]), CODE), []);
         // A trial of 0.6 s can touch two windows.
         let mut short = trial(0, 1, 200);
         short.0.load_record.as_mut().expect("made with one").measured_ns = SECOND / 10 * 6;
         assert_eq!(raised(&run(&[LIMIT], vec![short]), CODE), []);
-    }
-
-    #[test]
-    fn not_raised_without_a_limit_or_below_it() {
         assert_eq!(raised(&run(&[], vec![trial(0, 3, 1000)]), CODE), []);
         let high = Feature::RateLimit { per_second: 1000 };
         assert_eq!(raised(&run(&[high], vec![trial(0, 3, 1000)]), CODE), []);

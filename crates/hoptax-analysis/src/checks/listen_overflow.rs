@@ -103,15 +103,16 @@ mod tests {
     }
 
     #[test]
-    fn raised_by_drops_and_by_many_syns() {
+    fn raised_by_drops_and_by_many_syns_only() {
         let found = raised(&with(NetworkUsage { listen_drops: 1, ..NetworkUsage::default() }), CODE);
         assert_eq!(found.len(), 1);
-        assert_eq!(
-            (&found[0].evidence["listen_drops"], &found[0].evidence["trials_hit"]),
-            (&1.into(), &1.into())
-        );
+        assert_eq!(found[0].evidence["listen_drops"], 1);
+        assert_eq!(found[0].evidence["trials_hit"], 1);
         let found = raised(&with(NetworkUsage { syn_retransmits: 3, ..NetworkUsage::default() }), CODE);
         assert_eq!(found.len(), 1, "3 of 32 connections");
+        let stray =
+            NetworkUsage { syn_retransmits: 2, retransmits: 9, segments_sent: 50, ..NetworkUsage::default() };
+        assert_eq!(raised(&with(stray), CODE), []);
     }
 
     #[test]
@@ -123,17 +124,8 @@ mod tests {
         }
         let found = raised(&run, CODE);
         assert_eq!(found.len(), 1, "direct requests do not pass that host: {found:?}");
-        assert_eq!(
-            (&found[0].evidence["listen_drops"], &found[0].evidence["trials_hit"]),
-            (&8.into(), &4.into())
-        );
+        assert_eq!(found[0].evidence["listen_drops"], 8);
+        assert_eq!(found[0].evidence["trials_hit"], 4);
         insta::assert_snapshot!(texts(&found));
-    }
-
-    #[test]
-    fn not_raised_by_a_few_syns_or_by_other_retransmits() {
-        let stray =
-            NetworkUsage { syn_retransmits: 2, retransmits: 9, segments_sent: 50, ..NetworkUsage::default() };
-        assert_eq!(raised(&with(stray), CODE), []);
     }
 }

@@ -1,7 +1,8 @@
 //! `messages-differ`: a gateway lost, repeated or reordered messages of streams.
 
 use super::{
-    Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, is_more, percent, percent_or_none,
+    Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, is_more, percent,
+    percent_or_none, tokens,
 };
 use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;
@@ -51,6 +52,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
     let share_directly = share(wrong_directly as f64, all(direct)).unwrap_or(0.0);
     let share = share(wrong as f64, all(counts)).filter(|share| *share > 0.0)?;
     let named: Vec<String> = new.iter().map(|((what, count), _)| format!("{count} {what}")).collect();
+    let messages = if tokens::counts(case).is_some() { "tokens" } else { "messages" };
     Some(Finding {
         evidence: evidence([
             ("sent", counts.sent.into()),
@@ -62,8 +64,8 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>) -> Option<Finding> {
             ("share", share.into()),
         ]),
         message: format!(
-            "{} of the messages of streams differ via the gateway, and {} directly: {}. So the gateway does \
-             not do the same work.",
+            "{} of the {messages} of streams differ via the gateway, and {} directly: {}. So the gateway \
+             does not do the same work.",
             percent(share),
             percent_or_none(share_directly),
             named.join(", ")
@@ -107,26 +109,28 @@ mod tests {
     }
 
     #[test]
-    fn raised_if_direct_has_far_fewer_faults() {
+    fn messages_name_the_share_of_direct_and_tokens() {
         let findings = raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 1000), CODE);
         let expected = "9.1 % of the messages of streams differ via the gateway, and 0.04 % directly: 1000";
         assert!(findings[0].message.starts_with(expected), "{}", findings[0].message);
+        let mut run = Run::closed(1).token_streams(10);
+        let trial = |label: &str| via(label, 0).server_stream_us(40, 1000).tokens_us([40, 40, 1000], 10);
+        run.push(trial("direct").first());
+        run.push(trial("nginx").message_counts(|counts| counts.reordered = 10));
+        let findings = raised(&run, CODE);
+        assert!(findings[0].message.contains("of the tokens of streams"), "{}", findings[0].message);
     }
 
     #[test]
-    fn not_raised_if_the_upstream_has_the_same_faults_or_without_streams() {
+    fn not_raised_by_faults_of_the_upstream_chance_or_any_number_of_events() {
         let unnumbered = |counts: &mut MessageCounts| counts.unnumbered = 10_000;
         assert_eq!(raised(&run(unnumbered, unnumbered), CODE), []);
         assert_eq!(raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 18), CODE), [], "chance");
         assert_eq!(raised(&run(|_| (), |counts| counts.merged_in_read = 500), CODE), []);
         assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
-    }
-
-    #[test]
-    fn not_raised_if_any_number_of_events_is_right() {
         let mut run = Run::closed(1).streams(Carrier::Events, UNKNOWN);
         run.push(via("direct", 0).first().server_stream_us(40, 1000));
         run.push(via("nginx", 0).server_stream_us(90, 1000).message_counts(|counts| counts.received = 9_000));
-        assert_eq!(raised(&run, CODE), []);
+        assert_eq!(raised(&run, CODE), [], "any number is right");
     }
 }

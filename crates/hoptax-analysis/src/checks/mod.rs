@@ -43,8 +43,10 @@ mod keepalive_lost;
 mod limit_exceeded;
 mod listen_overflow;
 mod logging_unequal;
+mod long_prompts;
 mod memory_growing;
 mod messages_differ;
+mod no_backpressure;
 mod not_distinguishable;
 mod not_ready;
 mod not_settled;
@@ -88,8 +90,8 @@ mod workers_starved;
 mod workers_unequal;
 
 use finding::{
-    MANY, about, about_run, connections, evidence, is_chance, is_more, most_in_flight, percent,
-    percent_or_none, time_in_words, with_host,
+    MANY, about, about_run, connections, duration_in_words, evidence, is_chance, is_more, most_in_flight,
+    percent, percent_or_none, time_in_words, with_host,
 };
 pub use hoptax_record::report::{Concerns, Figures, Finding, Rule, Severity};
 pub use host_noisy::of_passes;

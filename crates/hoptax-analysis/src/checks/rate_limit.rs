@@ -163,14 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_bites_is_one_note() {
+    fn a_limit_that_bites_in_a_load_or_a_stage_is_one_note() {
         for load in [open_point(1000.0, 8, 1), closed_point(8, 1)] {
             assert_eq!(found(load, 100, rejecting(429, 900)), [("rejections-counted", Severity::Note)]);
         }
-    }
-
-    #[test]
-    fn a_stage_above_the_limit_is_enough() {
         let stages = || staged_point("10/s for 1s, ramp to 3000/s over 1s", 8);
         assert_eq!(found(stages(), 2000, rejecting(429, 100)), [("rejections-counted", Severity::Note)]);
         let below = found(stages(), 4000, rejecting(429, 100));

@@ -7,7 +7,8 @@ use hoptax_stats::share;
 const CODE: &str = "retries-after-abort";
 const ADVICE: &str = "Let the gateway stop its retries when the client has left. If it has none, look for \
                       mirrored requests.";
-/// Largest number of extra requests for each stream that a client left. More have another cause.
+/// Largest number of extra requests for each stream that a client left. If there are more, something else
+/// causes them.
 const MOST: f64 = 10.0;
 
 pub(super) fn rule() -> Rule {

@@ -1,5 +1,5 @@
-//! `retries-multiply`: a gateway sends requests again that the upstream refuses, so that it gets more of them
-//! when it can serve fewer.
+//! `retries-multiply`: a gateway repeats requests that the upstream refuses. So the upstream gets more
+//! requests when it can serve fewer.
 
 use super::tokens::{self, REFUSED};
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};

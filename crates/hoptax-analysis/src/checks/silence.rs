@@ -3,11 +3,11 @@
 
 use super::frames_changed::in_each;
 use super::{
-    Finding, Measured, Rule, Severity, Subject, about, evidence, is_more, percent, percent_or_none, tokens,
+    Finding, Measured, Rule, Severity, Subject, about, duration_in_words, evidence, is_more, percent,
+    percent_or_none, tokens,
 };
 use crate::Case;
 use hoptax_plan::Upstream;
-use hoptax_plan::units::show_duration;
 use hoptax_stats::share;
 use serde_json::json;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const ADVICE: &str = "Let the gateway pass comments, or send its own while it wa
                       silent responses above the longest wait.";
 /// Smallest number of comments that must be missing, and of timeouts. Fewer can be due to chance.
 const FEWEST: f64 = 10.0;
-/// Smallest wait for a token that explains timeouts. Limits of gateways are longer.
+/// Shortest wait for a token that can explain timeouts. The time limits of gateways are longer.
 const SLOW: Duration = Duration::from_secs(1);
 /// Status of a gateway whose upstream was silent for too long.
 const GATEWAY_TIMEOUT: u16 = 504;
@@ -30,7 +30,7 @@ pub(super) fn rule() -> Rule {
             "event streams via a gateway have fewer than half of the comments that direct's have, and at \
              least {FEWEST} are missing. Or the upstream waits for at least {} before a token, and far more \
              streams end in a timeout or status {GATEWAY_TIMEOUT} via the gateway than directly",
-            show_duration(SLOW)
+            duration_in_words(SLOW)
         ),
         seen: "A model that thinks for a minute sends comments, so that no proxy takes the stream for dead.",
         advice: ADVICE,
@@ -42,7 +42,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     pairs.filter_map(|(via, direct)| of_pair(via, direct, longest_wait(subject, via.0))).collect()
 }
 
-/// The longest wait for an event by the plan. `None` if there is none, or the upstream already runs.
+/// The longest wait for an event that the plan causes. `None` if there is none, or the upstream already runs.
 fn longest_wait(subject: &Subject<'_>, case: &Case) -> Option<Duration> {
     let Upstream::BuiltIn(upstream) = &subject.run.plan.upstream else { return None };
     let wait = match (&upstream.llm, &upstream.events) {
@@ -66,8 +66,8 @@ fn removed((case, _): Measured<'_>, (direct, of_direct): Measured<'_>) -> Option
     (is_fewer && !is_cached).then_some([each, expected])
 }
 
-/// Shares of the streams of tokens that end in a timeout, via the gateway and directly, if direct's are far
-/// fewer.
+/// Shares of the streams of tokens that end in a timeout, via the gateway and directly. `None` unless
+/// direct's share is far smaller.
 fn timeouts(case: &Case, direct: &Case) -> Option<[f64; 2]> {
     tokens::counts(case)?;
     let of = |case: &Case| {
@@ -85,7 +85,10 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>, wait: Option<Duration>) -> O
     let slow = wait.filter(|wait| *wait >= SLOW);
     let slow = slow.and_then(|wait| Some((timeouts(via.0, direct.0)?, wait)));
     let silent = || {
-        wait.map_or_else(|| "until the next event".to_owned(), |wait| format!("for {}", show_duration(wait)))
+        wait.map_or_else(
+            || "until the next event".to_owned(),
+            |wait| format!("for {}", duration_in_words(wait)),
+        )
     };
     let message = match (removed, slow) {
         (Some([each, expected]), _) => format!(
@@ -99,7 +102,7 @@ fn of_pair(via: Measured<'_>, direct: Measured<'_>, wait: Option<Duration>) -> O
              before a token. A limit of the gateway may be shorter.",
             percent(timeouts),
             percent_or_none(directly),
-            show_duration(wait)
+            duration_in_words(wait)
         ),
         (None, None) => return None,
     };

@@ -1,10 +1,12 @@
 //! `tunnel-cut`: WebSockets end without a close frame, or event streams before their end, via a gateway.
 
-use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, is_more, percent, percent_or_none};
+use super::{
+    Finding, Measured, Rule, Severity, Subject, about, duration_in_words, evidence, is_more, percent,
+    percent_or_none,
+};
 use crate::Trial;
 use crate::thresholds::DOUBTFUL;
 use hoptax_format::record::Cause;
-use hoptax_plan::units::show_duration;
 use hoptax_stats::share;
 use std::time::Duration;
 
@@ -87,7 +89,7 @@ fn of_pair(subject: &Subject<'_>, (case, via): Measured<'_>, (_, direct): Measur
     let silence_ns = subject.longest_silence_ns();
     let silence = match silence_ns {
         0 => String::new(),
-        ns => format!(" Their messages are up to {} apart.", show_duration(Duration::from_nanos(ns))),
+        ns => format!(" Their messages are up to {} apart.", duration_in_words(Duration::from_nanos(ns))),
     };
     let of_direct = share(direct.cut() as f64, direct.all as f64).unwrap_or(0.0);
     Some(Finding {

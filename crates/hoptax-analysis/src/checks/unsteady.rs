@@ -373,10 +373,8 @@ mod tests {
             closed(4, |round, window| if round == 1 && (20..30).contains(&window) { 0.0 } else { 100.0 });
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
-        assert_eq!(
-            (&findings[0].evidence["standstill_s"], &findings[0].evidence["round"]),
-            (&1.0.into(), &2.0.into())
-        );
+        assert_eq!(findings[0].evidence["standstill_s"], 1.0);
+        assert_eq!(findings[0].evidence["round"], 2.0);
         let short = |_, window: u64| if (20..24).contains(&window) { 0.0 } else { 100.0 };
         assert_eq!(raised(&closed(4, short), CODE), []);
         // In the first run, all answers of a second arrive in one window. In the second run, requests are
@@ -403,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn raised_if_direct_differs_in_one_round() {
+    fn raised_if_direct_differs_in_a_round_unless_rounds_are_many() {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         for round in 0..5 {
             let base = if round == 3 { 300 } else { 200 };
@@ -412,10 +410,6 @@ mod tests {
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["round"], 4.0);
-    }
-
-    #[test]
-    fn not_raised_if_direct_differs_in_one_round_of_many() {
         for (different, expected) in [(2, 0), (3, 1)] {
             let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
             for round in 0..20 {
@@ -443,7 +437,7 @@ mod tests {
     #[test]
     fn not_raised_by_white_or_bursty_noise() {
         let mut random = Random::new(8);
-        for round in 0..300 {
+        for round in 0..100 {
             let mut run = Run::with_load(vec![closed_point(1, 5), open_point(1000.0, 8, 5)]);
             for trial in 0..1 + round % 5 {
                 let mut burst = 0u32;

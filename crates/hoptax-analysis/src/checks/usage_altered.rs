@@ -10,7 +10,7 @@ use hoptax_stats::share;
 const CODE: &str = "usage-altered";
 const ADVICE: &str = "Compare the last events of a stream with those of direct. Let the gateway pass the \
                       provider's numbers instead of counting tokens itself.";
-/// Smallest difference to report between the shares of streams that say a number.
+/// Smallest difference to report between the shares of streams that state a number of tokens.
 const DIFFERENT: f64 = 0.01;
 /// Smallest relative difference to report between the mean numbers. With the built-in upstream and a single
 /// target, each stream says the same number, unless a gateway changes it.

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_if_every_worker_is_busy_or_none_is_the_bottleneck() {
+    fn not_raised_if_workers_are_busy_alone_or_have_enough_connections() {
         let not = |made: Made| assert_eq!(found(&made), []);
         not(Made { busy_threads: 4, used: 370, ..starved() });
         // The workers have time left: something else limits the throughput.
@@ -172,10 +172,6 @@ mod tests {
         // There is only one CPU for all workers, or only one worker.
         not(Made { cpus: 1, ..starved() });
         not(Made { workers: 1, ..starved() });
-    }
-
-    #[test]
-    fn not_raised_by_enough_connections_few_requests_or_other_loads() {
         let not = |load: LoadPoint| assert_eq!(found(&Made { load, ..starved() }), []);
         not(http2(16, 2));
         not(http2(1, 3));

@@ -84,16 +84,12 @@ fn a_frame_that_is_too_small_to_be_listed_on_one_side_is_not_zero_in_the_differe
 }
 
 #[test]
-fn frames_without_symbols_are_reported() {
+fn frames_without_symbols_or_the_kernel_are_reported() {
     let all = both();
     let missing = &all.cases[1].missing;
     let names: Vec<&str> = missing.iter().map(|one| one.module.as_str()).collect();
     assert_eq!(names, ["libz.so.1", "nginx"]);
     assert!((missing[0].own_us - 40.0).abs() < 2.0 && (missing[0].share - 40.0 / 105.0).abs() < 0.02);
-}
-
-#[test]
-fn what_the_profiler_may_not_see_is_a_frame_of_its_own() {
     let mut hidden = passes("nginx", &PLAIN, 3);
     for pass in &mut hidden {
         pass.sees_kernel = false;
@@ -120,14 +116,10 @@ fn a_case_whose_passes_all_failed_says_why() {
 }
 
 #[test]
-fn a_function_that_calls_itself_counts_once() {
+fn frames_that_call_themselves_count_once_and_wrong_indices_not_at_all() {
     let all = profiles(&run(), &passes("nginx", &[("main;walk;walk;walk", 9.0)], 5));
     let walk = cost(&all.cases[0], "walk");
     assert!(walk.total.estimate < 9.5 && walk.own.estimate > 8.5, "{walk:?}");
-}
-
-#[test]
-fn wrong_indices_in_a_record_are_left_out() {
     let mut wrong = passes("nginx", &PLAIN, 6);
     wrong[0].stacks[0] = vec![0, 999];
     wrong[0].slices[0].stacks.push((77, 5));

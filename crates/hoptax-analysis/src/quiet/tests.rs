@@ -23,9 +23,23 @@ fn drawn(quiet: &Quiet) -> String {
 }
 
 #[test]
-fn a_tick_disturbs_the_neighbouring_windows() {
+fn bursts_and_windows_near_them_are_left_out() {
     assert_eq!(marks(0, 0, &[&[0, 0, 0, 10, 0, 0, 0]]), "..xxx..");
     assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 0, 0]]), ".......");
+    assert_eq!(marks(0, 0, &[&[0, 0, 90, 100, 90, 0, 0, 0, 0, 0]]), ".xxxxxxx..");
+    // Single ticks in several windows cause no backlog.
+    assert_eq!(marks(0, 0, &[&[0, 0, 10, 10, 10, 10, 0, 0, 0, 0]]), ".xxxxxx...");
+    // The CPU was away for 280 ms, and the kernel noticed this only at the end.
+    assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 280, 0, 0, 0, 0, 0]]), "..xxxxxxx..");
+    // On each of two CPUs, 4 ms were taken. This is less than a tick on each CPU. Bursts on different CPUs
+    // are not added up.
+    assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
+    let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
+    assert_eq!(marks(0, 0, &two), "xxx..xxx.");
+    assert_eq!(marks(0, 0, &[&[0, 0, 100, 0, 0, 0, 0], &[0, 0, 100, 0, 0, 0, 0]]), ".xxx...");
+    assert_eq!(marks(3, 2, &[&[0, 100, 100, 0, 0, 0, 0, 0, 0]]), "xx..");
+    assert_eq!(marks(2, 3, &[&[0, 0, 0, 0, 0, 0, 0, 210, 0]]), "..xx");
+    assert_eq!(marks(2, 2, &[&[20, 0, 0, 0, 0, 0, 0, 0]]), "....");
 }
 
 /// With the windows beside it, it would leave out the whole trial.
@@ -56,36 +70,6 @@ fn a_tick_shared_by_two_windows_belongs_to_the_one_that_has_more_of_it() {
     assert_eq!(mark(MILLISECOND), ".xxx..");
     assert_eq!(mark(9 * MILLISECOND), "..xxx.");
     assert_eq!(mark(5 * MILLISECOND), "..xx..", "four of six would be most of the trial");
-}
-
-#[test]
-fn a_burst_disturbs_as_much_time_after_it_as_it_lasted() {
-    assert_eq!(marks(0, 0, &[&[0, 0, 90, 100, 90, 0, 0, 0, 0, 0]]), ".xxxxxxx..");
-    // Single ticks in several windows cause no backlog.
-    assert_eq!(marks(0, 0, &[&[0, 0, 10, 10, 10, 10, 0, 0, 0, 0]]), ".xxxxxx...");
-}
-
-#[test]
-fn a_burst_longer_than_its_window_began_earlier() {
-    // The CPU was away for 280 ms, and the kernel noticed this only at the end.
-    assert_eq!(marks(0, 0, &[&[0, 0, 0, 0, 0, 280, 0, 0, 0, 0, 0]]), "..xxxxxxx..");
-}
-
-#[test]
-fn cpus_are_examined_separately() {
-    // On each of two CPUs, 4 ms were taken. This is less than a tick on each CPU. Bursts on different CPUs
-    // are not added up.
-    assert_eq!(marks(0, 0, &[&[0, 0, 4, 0, 0, 0], &[0, 0, 4, 0, 0, 0]]), "......");
-    let two: [&[u64]; 2] = [&[0, 10, 0, 0, 0, 0, 0, 0, 0], &[0, 0, 0, 0, 0, 0, 10, 0, 0]];
-    assert_eq!(marks(0, 0, &two), "xxx..xxx.");
-    assert_eq!(marks(0, 0, &[&[0, 0, 100, 0, 0, 0, 0], &[0, 0, 100, 0, 0, 0, 0]]), ".xxx...");
-}
-
-#[test]
-fn bursts_around_the_measured_time_reach_into_it() {
-    assert_eq!(marks(3, 2, &[&[0, 100, 100, 0, 0, 0, 0, 0, 0]]), "xx..");
-    assert_eq!(marks(2, 3, &[&[0, 0, 0, 0, 0, 0, 0, 210, 0]]), "..xx");
-    assert_eq!(marks(2, 2, &[&[20, 0, 0, 0, 0, 0, 0, 0]]), "....");
 }
 
 #[test]

@@ -78,15 +78,11 @@ fn starts_that_had_not_settled_are_only_bounds() {
 }
 
 #[test]
-fn few_starts_have_no_interval() {
+fn few_starts_have_no_interval_and_failed_ones_are_counted_apart() {
     let figures = of(&started(5, &[("nginx", Cold::native())]), "nginx", StartKind::Start).figures;
     let ready = figures.ready_ms.expect("measured");
     assert!(ready.estimate.is_some() && !ready.has_interval(), "{ready:?}");
     assert_eq!((ready.low, ready.high, ready.more_than), (None, None, None));
-}
-
-#[test]
-fn failed_starts_are_counted_apart() {
     let mut run = started(6, &[("nginx", Cold::native())]);
     let first = run.starts.iter_mut().find(|start| start.contender == "nginx").expect("measured");
     fail(first, "nginx did not listen within 10 s");

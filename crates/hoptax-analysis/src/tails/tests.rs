@@ -26,6 +26,13 @@ impl Scene {
         Self { offset: BEGIN + offset, ..Self::default() }
     }
 
+    /// A request at 0, until the gateway wakes up.
+    fn sent() -> Self {
+        let mut scene = Self::at(0);
+        scene.is_sent();
+        scene
+    }
+
     fn event(&mut self, us: i64, cpu: u32, what: Switch) {
         let at_ns = self.offset.saturating_add_signed(us) * 1_000;
         self.events.push(SwitchEvent { at_ns, cpu, what });
@@ -162,8 +169,7 @@ fn with_rest(first: &[(&str, u64)]) -> Vec<(String, u64)> {
 
 #[test]
 fn a_request_on_idle_cpus_is_followed_from_thread_to_thread() {
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+    let mut scene = Scene::sent();
     let times = scene.is_answered(5);
     let one = scene.moment(times);
     let causes = scene.explained(&one, 8);
@@ -173,8 +179,7 @@ fn a_request_on_idle_cpus_is_followed_from_thread_to_thread() {
 #[test]
 fn who_had_the_cpu_is_named() {
     // A kernel thread has the gateway's CPU for 1.2 ms, and is interrupted by another one for 100 µs.
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+    let mut scene = Scene::sent();
     scene.event(-500, 1, Switch::To { from: 0, ready: false, to: KDAMOND });
     scene.event(400, 1, Switch::To { from: KDAMOND, ready: true, to: OTHER });
     scene.event(500, 1, Switch::To { from: OTHER, ready: false, to: KDAMOND });
@@ -192,8 +197,7 @@ fn who_had_the_cpu_is_named() {
 
 #[test]
 fn a_preempted_role_waits_for_the_one_that_took_its_cpu() {
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+    let mut scene = Scene::sent();
     scene.event(5, 1, Switch::To { from: 0, ready: false, to: GATEWAY });
     scene.event(8, 1, Switch::To { from: GATEWAY, ready: true, to: GENERATOR });
     scene.event(58, 1, Switch::To { from: GENERATOR, ready: false, to: GATEWAY });
@@ -210,8 +214,7 @@ fn a_preempted_role_waits_for_the_one_that_took_its_cpu() {
 
 #[test]
 fn a_gateway_that_waits_for_a_timer_sleeps() {
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+    let mut scene = Scene::sent();
     scene.runs(1, GATEWAY, 5, 20);
     // Meanwhile it serves others; a timer then wakes it in the context of another thread.
     scene.wakes(999, 1, 0, GATEWAY);
@@ -311,10 +314,9 @@ fn a_gateway_that_computes_for_the_request_itself_runs() {
     assert!((980..=1_000).contains(&ran), "{causes:?}");
 }
 
-#[test]
-fn an_upstream_that_waits_for_a_timer_sleeps() {
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+/// A request whose upstream sleeps from 20 to 3,000.
+fn asleep_upstream() -> (Scene, Moment) {
+    let mut scene = Scene::sent();
     scene.runs(1, GATEWAY, 5, 15);
     scene.wakes(12, 1, GATEWAY, UPSTREAM);
     scene.runs(0, UPSTREAM, 14, 20);
@@ -325,6 +327,12 @@ fn an_upstream_that_waits_for_a_timer_sleeps() {
     scene.wakes(3_013, 1, GATEWAY, GENERATOR);
     scene.runs(0, GENERATOR, 3_015, 3_019);
     let one = scene.moment([0, 2, 16, 3_005, 3_017]);
+    (scene, one)
+}
+
+#[test]
+fn an_upstream_that_waits_for_a_timer_sleeps() {
+    let (scene, one) = asleep_upstream();
     let causes = scene.explained(&one, 8);
     let first = [
         ("Running generator", 3),
@@ -345,8 +353,7 @@ fn an_upstream_that_waits_for_a_timer_sleeps() {
 
 #[test]
 fn a_request_waits_at_an_upstream_that_has_no_cpu_although_the_gateway_goes_on() {
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+    let mut scene = Scene::sent();
     scene.runs(1, GATEWAY, 5, 15);
     scene.wakes(999, 1, 0, GATEWAY);
     scene.runs(1, GATEWAY, 1_000, 1_010);
@@ -440,8 +447,7 @@ fn a_request_without_a_free_connection_waits_for_one() {
 #[test]
 fn a_cpu_that_stands_still_is_nobodys() {
     // The gateway seems to run for 3 ms. The beat of its CPU was due at 500 µs and came at 2,500.
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+    let mut scene = Scene::sent();
     scene.event(-500, 1, Switch::Beat);
     scene.event(2_500, 1, Switch::Beat);
     scene.runs(1, GATEWAY, 5, 3_015);
@@ -463,8 +469,7 @@ fn a_cpu_that_stands_still_is_nobodys() {
 #[test]
 fn a_cpu_whose_idle_thread_is_not_recorded_stands_still_only_while_a_thread_has_it() {
     // No beat arrives while CPU 1 is idle. The first one is 300 µs after the gateway got it.
-    let mut scene = Scene::at(0);
-    scene.is_sent();
+    let mut scene = Scene::sent();
     scene.event(-2_500, 1, Switch::To { from: 0, ready: false, to: OTHER });
     scene.event(-2_400, 1, Switch::Beat);
     scene.event(-2_300, 1, Switch::To { from: OTHER, ready: false, to: 0 });
@@ -481,21 +486,10 @@ fn a_cpu_whose_idle_thread_is_not_recorded_stands_still_only_while_a_thread_has_
 
 #[test]
 fn an_upstream_that_waits_for_a_timer_sleeps_whatever_else_it_serves() {
-    let mut scene = Scene::at(0);
-    scene.is_sent();
-    scene.runs(1, GATEWAY, 5, 15);
-    scene.wakes(12, 1, GATEWAY, UPSTREAM);
-    scene.runs(0, UPSTREAM, 14, 20);
     // Another request comes, waits for the CPU, and is answered at 1,020.
+    let (mut scene, one) = asleep_upstream();
     scene.wakes(1_000, 0, 0, UPSTREAM);
     scene.runs(0, UPSTREAM, 1_015, 1_025);
-    scene.wakes(3_000, 0, 0, UPSTREAM);
-    scene.runs(0, UPSTREAM, 3_001, 3_012);
-    scene.wakes(3_006, 0, UPSTREAM, GATEWAY);
-    scene.runs(1, GATEWAY, 3_008, 3_015);
-    scene.wakes(3_013, 1, GATEWAY, GENERATOR);
-    scene.runs(0, GENERATOR, 3_015, 3_019);
-    let one = scene.moment([0, 2, 16, 3_005, 3_017]);
     let mut other = one;
     (other.received, other.replied) = (one.scheduled + 1_016_000, one.scheduled + 1_020_000);
     scene.moments.push(other);

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn scatters_add_up_as_squares() {
+    fn scatters_add_up_as_squares_and_shrink_with_the_number_of_processes() {
         let wider = NATIVE.widen(around(100.0, 6.0));
         assert_eq!((wider.estimate, wider.trials), (100.0, 30));
         assert!((half(wider) - 72.0_f64.sqrt()).abs() < 1e-9);
@@ -332,10 +332,6 @@ mod tests {
         assert!((half(COMPILES.widen(around(100.0, 0.0))) - 136.0_f64.sqrt()).abs() < 1e-9);
         assert_eq!(half(COMPILES.widen(around(0.0, 3.0))), 3.0, "what adds nothing adds nothing in any run");
         assert_eq!(NATIVE.widen(Estimate::bare(100.0, 1)), Estimate::bare(100.0, 1));
-    }
-
-    #[test]
-    fn the_scatter_of_processes_shrinks_with_their_number() {
         let four = NATIVE.compiling(&Shares::BUILT_IN, None).over(4.0);
         let expected = Scatter { of_processes: 0.05, of_place: 0.01, of_two_processes: 0.075, ..NATIVE };
         assert_eq!(four, expected);

@@ -50,7 +50,7 @@ mod tests {
     use crate::fixture::{Run, via};
 
     #[test]
-    fn is_computed_from_differences_of_direct() {
+    fn is_computed_from_differences_of_direct_in_complete_rounds() {
         // The two direct trials differ by 30 and −40 µs: mean −5, s² = 2450. √(25 + 2450 / 2) = 35.36.
         let mut run = Run::closed(1);
         run.direct(0, 100, 130).direct(1, 140, 100);
@@ -58,10 +58,6 @@ mod tests {
         assert_eq!(floor.rounds, 2);
         assert!((floor.added_p50.expect("two rounds") - 1250.0_f64.sqrt()).abs() < 0.2);
         assert_eq!(floor.throughput_ratio, Some(0.0));
-    }
-
-    #[test]
-    fn is_absent_without_a_complete_round() {
         let mut run = Run::closed(1);
         run.push(via("direct", 0).first().all_at_us(100));
         let floor = &run.analyse().noise_floor[0];

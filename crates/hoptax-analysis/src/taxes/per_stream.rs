@@ -126,21 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn one_number_of_streams_has_no_slope() {
+    fn without_a_slope_over_streams_there_is_no_memory_per_stream() {
         assert_eq!(found(&run(&[100], |trial| trial), 0), None);
         assert_eq!(found(&run(&[100, 100], |trial| trial), 0), None);
-    }
-
-    #[test]
-    fn load_points_that_differ_otherwise_are_left_out() {
         let mut other = run(&[10, 100], |trial| trial);
         assert!(found(&other, 0).is_some());
         other.record.load[1].requests_per_connection = Some(1);
         assert_eq!(found(&other, 0), None);
-    }
-
-    #[test]
-    fn only_streams_have_memory_per_stream() {
         assert_eq!(found(&run(&[10, 100], MadeTrial::mixed), 0), None);
     }
 }

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn short_runs_and_searches_have_no_precision_over_time() {
+    fn short_runs_searches_and_gateways_without_trials_have_no_line() {
         let short = run(9);
         assert_eq!(precision_over_time(&short.record, &short.trials), []);
         let mut searched = Run::with_load(vec![searched_point()]);
@@ -217,10 +217,6 @@ mod tests {
             searched.push(via("nginx", round).all_at_us(150).step(500.0));
         }
         assert_eq!(precision_over_time(&searched.record, &searched.trials), []);
-    }
-
-    #[test]
-    fn a_gateway_without_trials_has_no_line() {
         let mut run = run(12);
         run.contender("late", None);
         run.push(via("dead", 3).failed("it died"));

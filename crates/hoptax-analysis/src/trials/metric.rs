@@ -32,6 +32,8 @@ pub(crate) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
         Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
         Metric::ExtraTokensPerStream => trial.upstream_tokens().map(|(tokens, streams)| tokens / streams),
         Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),
+        Metric::GoodputShare => trial.good().and_then(|(good, due)| share(good as f64, due as f64)),
+        Metric::GoodRate => Some(trial.good()?.0 as f64 / trial.seconds()),
         Metric::MemoryRssBytes => Some(trial.record.gateway.as_ref()?.rss_bytes_max as f64),
         Metric::MemoryPssBytes => Some(trial.record.gateway.as_ref()?.pss_bytes_max? as f64),
         _ => percentile(metric)?.of(trial.times(metric.times()?)?),

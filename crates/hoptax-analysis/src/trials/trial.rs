@@ -279,6 +279,13 @@ impl<'a> Trial<'a> {
         Some((llm.tokens as f64, llm.streams as f64))
     }
 
+    /// Requests within all limits of `goodput`, and requests due. Absent without limits.
+    pub(crate) fn good(&self) -> Option<(u64, u64)> {
+        let good = self.load.messages.as_ref()?.tokens.as_ref()?.counts.good?;
+        let counts = &self.load.counts;
+        Some((good, counts.scheduled.saturating_sub(counts.in_flight)))
+    }
+
     /// Share of the measured time that the generator's busiest worker spent on a CPU.
     pub fn generator_utilisation(&self) -> f64 {
         self.load.cpu.busiest_worker_ns as f64 / self.load.measured_ns as f64

@@ -26,9 +26,7 @@ pub fn merge(parts: &[LoadRecord]) -> Result<Option<LoadRecord>, DecodeError> {
     let histograms = |of: fn(&Histograms) -> Option<&Encoded>| {
         add_up(parts.iter().filter_map(|part| of(&part.histograms)), TRIAL_DIGITS)
     };
-    let all = |of: fn(&Histograms) -> Option<&Encoded>| {
-        histograms(of).map(|sum| sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
-    };
+    let all = |of: fn(&Histograms) -> Option<&Encoded>| histograms(of).map(Option::unwrap_or_default);
     let mut sum = LoadRecord {
         schema: RECORD_SCHEMA,
         event_loop: first.event_loop.clone(),
@@ -99,10 +97,7 @@ fn messages(parts: &[LoadRecord]) -> Result<Option<MessagesRecord>, DecodeError>
     if all.is_empty() {
         return Ok(None);
     }
-    let times = |of: fn(&MessageHistograms) -> &Encoded| {
-        let sum = add_up(all.iter().map(|one| of(&one.histograms)), TRIAL_DIGITS)?;
-        Ok::<_, DecodeError>(sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
-    };
+    let times = |of: fn(&MessageHistograms) -> &Encoded| sum(all.iter().map(|one| of(&one.histograms)));
     let some = |of: fn(&MessageHistograms) -> Option<&Encoded>| {
         add_up(all.iter().filter_map(|one| of(&one.histograms)), TRIAL_DIGITS)
     };
@@ -128,10 +123,7 @@ fn tokens(parts: &[&MessagesRecord]) -> Result<Option<TokensRecord>, DecodeError
     if all.is_empty() {
         return Ok(None);
     }
-    let times = |of: fn(&TokenHistograms) -> &Encoded| {
-        let sum = add_up(all.iter().map(|one| of(&one.histograms)), TRIAL_DIGITS)?;
-        Ok::<_, DecodeError>(sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
-    };
+    let times = |of: fn(&TokenHistograms) -> &Encoded| sum(all.iter().map(|one| of(&one.histograms)));
     let mut counts = TokenCounts::default();
     for one in &all {
         counts.add(&one.counts);
@@ -163,15 +155,17 @@ fn add_up<'a>(parts: impl Iterator<Item = &'a Encoded>, digits: u8) -> Result<Op
     Ok(sum.as_ref().map(Encoded::new))
 }
 
+/// The sum of histograms of trials.
+fn sum<'a>(parts: impl Iterator<Item = &'a Encoded>) -> Result<Encoded, DecodeError> {
+    add_up(parts, TRIAL_DIGITS).map(Option::unwrap_or_default)
+}
+
 /// Adds up the results of each target. All parts have the same targets, in the same order.
 fn targets(parts: &[LoadRecord]) -> Result<Vec<TargetRecord>, DecodeError> {
     let count = parts.iter().map(|part| part.targets.len()).min().unwrap_or_default();
     let target = |index: usize| {
         let each = || parts.iter().map(move |part| &part.targets[index]);
-        let times = |of: fn(&TargetRecord) -> &Encoded| {
-            let sum = add_up(each().map(of), TRIAL_DIGITS)?;
-            Ok::<_, DecodeError>(sum.unwrap_or_else(|| Encoded::new(&empty(TRIAL_DIGITS))))
-        };
+        let times = |of: fn(&TargetRecord) -> &Encoded| sum(each().map(of));
         Ok(TargetRecord {
             name: parts[0].targets[index].name.clone(),
             scheduled: each().map(|one| one.scheduled).sum(),

@@ -33,12 +33,6 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
         started_unix_ns: started_ns + 7,
         started_ns,
         measured_ns: 400,
-        interrupted: false,
-        gave_up: false,
-        http2: None,
-        messages: None,
-        occupancy: None,
-        redirected_to: None,
         counts: Counts {
             scheduled: count + 4,
             sent: count + 4,
@@ -60,14 +54,9 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
             response_time: times_of_all.clone(),
             service_time: times_of_all.clone(),
             send_lag: times_of_all.clone(),
-            connection_wait: None,
-            stream_wait: None,
-            window_wait: None,
             first_byte: times_of_all.clone(),
             connect: times_of_all.clone(),
-            tls_handshake: None,
-            request_path: None,
-            response_path: None,
+            ..Histograms::default()
         },
         targets: vec![TargetRecord {
             name: "one".into(),
@@ -78,12 +67,10 @@ fn record(times: &[Vec<u64>; WINDOWS], started_ns: u64) -> LoadRecord {
             response_time: times_of_all.clone(),
             service_time: times_of_all,
         }],
-        tls: None,
-        stamps: None,
-        moments: None,
         cpu: GeneratorCpu { used_ns: count, busiest_worker_ns: count },
         rss_bytes_max: 100,
         windows: times.iter().map(window).collect(),
+        ..LoadRecord::default()
     }
 }
 
@@ -205,9 +192,7 @@ fn http2_counts_are_added_and_limits_are_the_smallest() {
 #[test]
 fn tokens_are_added_if_there_are_any() {
     let times = |time: u64| record(&[vec![time], vec![], vec![], vec![]], 0).histograms.connect;
-    let [response_time, first_message, age, gap] = [1; 4].map(times);
-    let histograms = MessageHistograms { response_time, first_message, age, gap, headers: None, reach: None };
-    let none = MessagesRecord { counts: MessageCounts::default(), histograms, mixed: false, tokens: None };
+    let none = MessagesRecord::default();
     let some = |ended, time| {
         let [first_event, first_age, per_token] = [time, 2 * time, 3 * time].map(times);
         let good = Some(ended);

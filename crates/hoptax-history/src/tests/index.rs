@@ -103,12 +103,6 @@ fn without_write_access_the_index_is_in_memory() {
 }
 
 #[test]
-fn the_error_names_a_missing_directory() {
-    let error = Store::open(Path::new("/nowhere/at/all")).expect_err("there is none");
-    assert!(error.to_string().contains("/nowhere/at/all") && error.to_string().contains("--root"), "{error}");
-}
-
-#[test]
 fn several_processes_get_the_same_result() {
     let root = Root::new();
     for number in 0..40 {

@@ -1,7 +1,7 @@
 //! Tests of trends.
 
 use super::*;
-use crate::{Bound, Cause, TrendQuery};
+use crate::{Bound, TrendQuery};
 use hoptax_analysis::fixture::starts::{Cold, started};
 use hoptax_analysis::fixture::{searched_point, via};
 use hoptax_plan::Metric;
@@ -159,58 +159,6 @@ fn runs_of_starts_are_listed_and_have_trends() {
     let yarp = latest.iter().find(|one| one.gateway == "yarp").expect("measured");
     let has_interval = |metric: &Metric| yarp.figure(*metric).is_some_and(|(_, interval)| interval.is_some());
     assert!(Metric::STARTS.iter().all(has_interval), "{yarp:?}");
-}
-
-/// Ten runs. From the sixth run on, nginx has a new version, and direct and nginx have these response times
-/// (µs).
-fn ten_runs(direct_us: u64, nginx_us: u64) -> Root {
-    let root = Root::new();
-    for day in 0..10u64 {
-        let (direct, nginx) = if day < 5 { (100, 150) } else { (direct_us, nginx_us) };
-        let mut run = Run::steady(3, direct, &[("nginx", nginx + day % 2)]);
-        run.record.plan.name = "made-up".into();
-        run.record.started_unix_ns = (1_767_000_000 + day * 86_400) * 1_000_000_000;
-        run.record.contenders[1].version = Some(if day < 5 { "1.22.1" } else { "1.26.0" }.into());
-        root.put(&format!("202601{:02}T000000Z-made-up", day + 1), &run);
-    }
-    root
-}
-
-#[test]
-fn a_change_of_the_tax_names_its_runs_versions_and_cause() {
-    let root = ten_runs(100, 190);
-    let store = root.analysed();
-    let changes = store.trend(&query("nginx", Metric::AddedP50)).expect("asked").changes;
-    assert_eq!(changes.len(), 1, "{changes:?}");
-    let change = &changes[0];
-    assert_eq!((&*change.before, &*change.after), ("20260105T000000Z-made-up", "20260106T000000Z-made-up"));
-    assert_eq!(change.version_before.as_deref(), Some("1.22.1"));
-    assert_eq!(change.version_after.as_deref(), Some("1.26.0"));
-    assert_eq!(change.changed, ["nginx 1.22.1 → 1.26.0"]);
-    assert_eq!((change.cause, change.worse, change.runs_since), (Cause::Gateway, true, 5));
-    assert!(store.trend(&query("direct", Metric::P50)).expect("asked").changes.is_empty());
-    let cases = store.trend_choices().expect("asked");
-    let metrics = [Metric::AddedP50, Metric::P50, Metric::Throughput];
-    let of_case = |case: usize| -> Vec<(String, Metric)> {
-        let changes = store.changes(&cases[case], &metrics).expect("asked");
-        changes.into_iter().map(|one| (one.gateway, one.metric)).collect()
-    };
-    assert_eq!(of_case(0), Vec::<(String, Metric)>::new(), "direct");
-    let of_nginx = of_case(1);
-    assert!(of_nginx.contains(&("nginx".into(), Metric::AddedP50)), "{of_nginx:?}");
-    assert!(of_nginx.contains(&("nginx".into(), Metric::P50)), "{of_nginx:?}");
-}
-
-#[test]
-fn a_change_that_direct_shares_is_the_machine() {
-    let root = ten_runs(140, 230);
-    let store = root.analysed();
-    let causes = |gateway, metric| -> Vec<Cause> {
-        let trend = store.trend(&query(gateway, metric)).expect("asked");
-        trend.changes.iter().map(|change| change.cause).collect()
-    };
-    assert_eq!(causes("nginx", Metric::AddedP50), [Cause::Machine]);
-    assert_eq!(causes("direct", Metric::P50), [Cause::Machine]);
 }
 
 /// A run with a search. The capacity of direct is 8,000/s, and the capacity of nginx is `nginx`.

@@ -57,6 +57,8 @@ impl Timeline {
             pss_bytes_max: inside.filter_map(|tree| tree.pss_bytes).max(),
             cpu_ns_by_window: windows(from, to).map(|(from, to)| cpu(to).saturating_sub(cpu(from))).collect(),
             rss_bytes_by_window: self.rss_by_window(index, from, to),
+            // Sampling begins before the generator knows its load.
+            rss_bytes_before: self.samples.first().map(|sample| sample.trees[index].rss_bytes),
             throttled_ns: self.throttled(index, from, to),
             cpus_allowed: Vec::new(),
             busy_threads: None,
@@ -193,6 +195,7 @@ mod tests {
         assert_eq!(usage.throttled_ns, Some(490), "half of what came between the second and the third");
         let usage = timeline.usage(0, 0, 200 * MS).expect("samples");
         assert_eq!(usage.rss_bytes_by_window, [101, 199], "the looks nearest to the ends");
+        assert_eq!(usage.rss_bytes_before, Some(0), "the first look");
         assert_eq!(usage.throttled_ns, Some(980));
         timeline.samples[2].trees[0].rss_bytes = 0;
         let usage = timeline.usage(0, 0, 200 * MS).expect("samples");

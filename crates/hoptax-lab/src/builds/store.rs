@@ -61,7 +61,7 @@ impl BuildError {
 }
 
 /// Outcome of a build, as `build.json` keeps it. While the build runs, `begun.json` has the same members.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Built {
     /// Directory of the repository.
     pub repository: PathBuf,
@@ -288,8 +288,7 @@ impl Builds {
             commit: git.commit.clone().unwrap_or_default(),
             reference: git.reference.clone(),
             build: git.build.clone(),
-            seconds: 0.0,
-            failed: None,
+            ..Built::default()
         };
         let write = |name: &str, built: &Built| {
             let text = serde_json::to_vec_pretty(built).expect("plain data");
@@ -388,14 +387,7 @@ fn read_file(file: &Path) -> Option<Built> {
 /// A build that left nothing but its directory, whose name begins with the commit.
 fn unknown(directory: &Path) -> Built {
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
-    Built {
-        repository: PathBuf::new(),
-        commit: name.split('-').next().unwrap_or_default().to_owned(),
-        reference: String::new(),
-        build: String::new(),
-        seconds: 0.0,
-        failed: None,
-    }
+    Built { commit: name.split('-').next().unwrap_or_default().to_owned(), ..Built::default() }
 }
 
 fn lock_file(directory: &Path) -> PathBuf {

@@ -9,6 +9,7 @@
 mod cases;
 mod grpc;
 mod http2;
+mod listening;
 mod messages;
 
 pub use cases::{CASES, ConformanceCase};

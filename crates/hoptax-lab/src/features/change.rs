@@ -17,12 +17,16 @@ use hoptax_format::spec::{
 use hoptax_format::{Address, grpc};
 use hoptax_plan::{Feature, JwtAlgorithm, ProxyForm, units};
 use hoptax_record::Failure;
+use hoptax_record::plan::LlmRequest;
 use hoptax_servers::http_client::{HttpClient, ProxyHeader};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Header with a token.
+const AUTHORIZATION: &str = "authorization";
 
 /// Start of the name of a file that holds the credentials of several consumers, one per line.
 const CREDENTIALS_FILE: &str = "hoptax-credentials";
@@ -159,11 +163,13 @@ impl Change {
 
     /// Adds the token, unless the requests already carry another token.
     pub fn add_token(&mut self, login: &Login) {
-        const HEADER: &str = "authorization";
-        let shown = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(HEADER));
-        if let Some(token) = login.token.as_ref().filter(|_| !shown) {
-            self.headers.push((HEADER.to_owned(), format!("Bearer {token}")));
+        if let Some(token) = login.token.as_ref().filter(|_| !self.has_token()) {
+            self.headers.push((AUTHORIZATION.to_owned(), format!("Bearer {token}")));
         }
+    }
+
+    fn has_token(&self) -> bool {
+        self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION))
     }
 
     /// Whether a rate limit can reject a request with this status. Any gateway that already runs may have a
@@ -235,6 +241,10 @@ impl Change {
                 json_calls::send_as_json(target, message);
             }
             target.path.insert_str(0, &self.prefix);
+            // The key that requests to language models have if the plan names none.
+            if self.has_token() {
+                target.headers.retain(|(name, value)| !LlmRequest::is_usual_key(name, value));
+            }
             for (name, value) in &self.headers {
                 // If the plan sets this header itself, the plan's value is used.
                 if !target.headers.iter().any(|(typed, _)| typed.eq_ignore_ascii_case(name)) {
@@ -312,6 +322,7 @@ fn tls(made: &Credentials, client_certificate: Option<ClientCertificate>) -> Tls
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hoptax_format::llm::Api;
     use hoptax_plan::{Access, TlsAccess};
 
     fn access_with(token: &str) -> (tempfile::TempDir, Access) {
@@ -331,6 +342,25 @@ mod tests {
         change.apply_to(&mut targets, &mut BTreeMap::new());
         assert_eq!(targets[0].headers[0], pair("accept", "*/*"));
         assert_eq!(targets[0].headers[1..], replacements);
+    }
+
+    #[test]
+    fn a_token_replaces_the_usual_key_of_a_language_model() {
+        let (_directory, access) = access_with("abc");
+        let login = Login::read(&access).expect("right");
+        let change = Change::for_login(&login, &Credentials::placeholders(1));
+        let sent = |api: Api, key: &str| {
+            let headers = LlmRequest::usual(api).headers(key);
+            let mut targets = [TargetSpec::only("POST", "/", headers, Vec::new())];
+            change.apply_to(&mut targets, &mut BTreeMap::new());
+            let keys = |(name, _): &(String, String)| name == AUTHORIZATION || name == "x-api-key";
+            let [target] = targets;
+            target.headers.into_iter().filter(keys).map(|(_, value)| value).collect::<Vec<_>>()
+        };
+        for api in [Api::OpenAi, Api::Anthropic] {
+            assert_eq!(sent(api, LlmRequest::USUAL_KEY), ["Bearer abc"], "{api:?}");
+        }
+        assert_eq!(sent(Api::OpenAi, "typed"), ["Bearer typed"]);
     }
 
     #[test]

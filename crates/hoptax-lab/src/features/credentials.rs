@@ -51,7 +51,7 @@ pub struct Identity {
 
 /// All secrets of one run. They can be sent to another host, but must never be written to a file that is
 /// kept.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Credentials {
     /// The consumers; at least one.
     pub consumers: Vec<Consumer>,
@@ -167,16 +167,7 @@ impl Credentials {
     /// The part that a client needs to prove that features are on: the consumers. It contains no private key.
     #[must_use]
     pub fn of_clients(&self) -> Self {
-        Self {
-            consumers: self.consumers.clone(),
-            jwt_secret: String::new(),
-            jwt_rsa: None,
-            authority: self.authority.clone(),
-            server: Identity::default(),
-            client: Identity::default(),
-            upstream: None,
-            given: Vec::new(),
-        }
+        Self { consumers: self.consumers.clone(), authority: self.authority.clone(), ..Self::default() }
     }
 
     /// Credentials for a number of consumers. All values are constant placeholders.

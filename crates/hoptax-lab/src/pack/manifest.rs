@@ -6,11 +6,14 @@
 use crate::legs::Legs;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::selector::SelectorKind;
-use hoptax_plan::{ClientHttp2, LlmGateway, ProxyForm};
+use hoptax_plan::{ClientHttp2, Feature, LlmGateway, ProxyForm};
 use hoptax_record::profile::Callers;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
+
+/// Key under `unsupported` for all features that the pack does not name.
+const OTHER_FEATURES: &str = "*";
 
 /// The content of a `gateway.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -115,6 +118,9 @@ pub struct Manifest {
     /// requests.
     #[serde(default)]
     pub llm: Option<LlmGateway>,
+    /// The same for single variants, by name. It replaces `llm`.
+    #[serde(default)]
+    pub llm_variants: BTreeMap<String, LlmGateway>,
     /// Answers to requests that a feature refuses, by the name of the feature. Without an entry, the status
     /// is 401.
     #[serde(default)]
@@ -123,7 +129,8 @@ pub struct Manifest {
     #[serde(default)]
     pub unix_upstream: bool,
     /// Reasons why features, `workers`, `access_log`, `upstream_http2`, `grpc`, `websocket` or `sse` are
-    /// unsupported, by the name of the feature or setting.
+    /// unsupported, by the name of the feature or setting. `*` is replaced when the pack is loaded: all
+    /// features that the pack does not name get its reason.
     #[serde(default)]
     pub unsupported: BTreeMap<String, String>,
     /// Known differences between the gateway's responses and direct's responses, in the words of `hoptax
@@ -139,6 +146,21 @@ pub struct Manifest {
 }
 
 impl Manifest {
+    /// Gives the reason `*` under `unsupported` to each feature that the pack does not name.
+    pub(crate) fn spread_reason(&mut self) {
+        let Some(reason) = self.unsupported.remove(OTHER_FEATURES) else { return };
+        for name in Feature::NAMES {
+            if !self.features.iter().any(|feature| feature == name) {
+                self.unsupported.entry(name.to_owned()).or_insert_with(|| reason.clone());
+            }
+        }
+    }
+
+    /// What this variant needs, if it passes only requests to language models.
+    pub fn llm_of(&self, variant: Option<&str>) -> Option<&LlmGateway> {
+        variant.and_then(|variant| self.llm_variants.get(variant)).or(self.llm.as_ref())
+    }
+
     /// Names of the response headers that the gateway changes, in lower case, with the reasons.
     pub fn changed_headers(&self) -> BTreeMap<String, String> {
         let named = |one: &Difference| Some((one.header.as_ref()?.to_ascii_lowercase(), one.reason.clone()));

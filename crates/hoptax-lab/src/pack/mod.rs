@@ -2,7 +2,7 @@
 
 pub mod manifest;
 
-use hoptax_plan::{Feature, ProxyForm};
+use hoptax_plan::{Feature, LlmGateway, ProxyForm};
 use manifest::{Manifest, TlsUse};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,6 +64,11 @@ impl Pack {
     /// How requests ask the gateway, if the selected variant is a forward proxy.
     pub fn proxy_form(&self) -> Option<ProxyForm> {
         self.manifest.proxy.get(self.variant()?).copied()
+    }
+
+    /// What the selected variant needs, if it passes only requests to language models.
+    pub fn llm(&self) -> Option<&LlmGateway> {
+        self.manifest.llm_of(self.variant())
     }
 
     /// Copies of the pack, one for each of its variants.

@@ -109,20 +109,35 @@ fn check_unix_upstream(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), Pack
     Ok(())
 }
 
+/// Renders the pack with each profile and variant, without features and with each of these sets of features.
+/// `change` says what the plan has.
+fn render_each(
+    pack: &Pack,
+    profiles: &[Profile],
+    offered: &[Vec<Feature>],
+    change: impl Fn(Variables) -> Variables,
+) -> Result<(), PackError> {
+    for profile in profiles {
+        for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
+            for variant in variants(pack) {
+                let sample = Variables::sample(*profile, None).of(pack.manifest());
+                let variables = change(Variables { variant, ..sample });
+                render::render(pack, &variables.with_sample_features(features.clone()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Renders the pack for a load over HTTP/2, with and without TLS.
 fn check_http2(pack: &Pack) -> Result<(), PackError> {
     if pack.manifest().http2 == ClientHttp2::No {
         return Ok(());
     }
     let offers_tls = pack.manifest().features.iter().any(|name| name == Feature::Tls.name());
-    for features in [Some(Vec::new()), offers_tls.then(|| vec![Feature::Tls])].into_iter().flatten() {
-        for variant in variants(pack) {
-            let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
-            let variables = Variables { variant, http2: true, streams: 10, ..sample };
-            render::render(pack, &variables.with_sample_features(features.clone()))?;
-        }
-    }
-    Ok(())
+    let tls: Vec<Vec<Feature>> = offers_tls.then(|| vec![Feature::Tls]).into_iter().collect();
+    let over_http2 = |sample| Variables { http2: true, streams: 10, ..sample };
+    render_each(pack, &[Profile::Equalised], &tls, over_http2)
 }
 
 /// Renders the pack with HTTP/2 to upstreams: with one instance and two, with and without TLS to them, and on
@@ -170,14 +185,11 @@ fn check_grpc(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError> {
         return Ok(());
     }
     for is_mixed in [false, true] {
-        for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
-            for variant in variants(pack) {
-                let grpc = Some(GrpcVariables { paths: vec!["/echo.Echo/Say".into()], is_mixed });
-                let sample = Variables::sample(Profile::Equalised, None).of(pack.manifest());
-                let variables = Variables { variant, grpc, http2: true, ..sample };
-                render::render(pack, &variables.with_sample_features(features.clone()))?;
-            }
-        }
+        let with_calls = |sample| {
+            let grpc = Some(GrpcVariables { paths: vec!["/echo.Echo/Say".into()], is_mixed });
+            Variables { grpc, http2: true, ..sample }
+        };
+        render_each(pack, &[Profile::Equalised], offered, with_calls)?;
     }
     Ok(())
 }
@@ -187,17 +199,9 @@ fn check_grpc(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError> {
 fn check_messages(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError> {
     let manifest = pack.manifest();
     for (websocket, sse) in [(manifest.websocket, false), (false, manifest.sse)] {
-        if !websocket && !sse {
-            continue;
-        }
-        for profile in [Profile::Stock, Profile::Equalised] {
-            for features in std::iter::once(Vec::new()).chain(offered.iter().cloned()) {
-                for variant in variants(pack) {
-                    let sample = Variables::sample(profile, None).of(manifest);
-                    let variables = Variables { variant, websocket, sse, ..sample };
-                    render::render(pack, &variables.with_sample_features(features.clone()))?;
-                }
-            }
+        if websocket || sse {
+            let profiles = [Profile::Stock, Profile::Equalised];
+            render_each(pack, &profiles, offered, |sample| Variables { websocket, sse, ..sample })?;
         }
     }
     Ok(())
@@ -205,15 +209,19 @@ fn check_messages(pack: &Pack, offered: &[Vec<Feature>]) -> Result<(), PackError
 
 /// The templates of the headers are checked when the pack is rendered.
 fn check_llm(pack: &Pack) -> Result<(), PackError> {
-    let Some(llm) = &pack.manifest().llm else { return Ok(()) };
-    if llm.apis.is_empty() {
-        let help = "list openai, responses or anthropic".to_owned();
-        return Err(pack.refuse("llm:", "`llm.apis` lists no API".to_owned(), Some(help)));
+    let manifest = pack.manifest();
+    if let Some(variant) = manifest.llm_variants.keys().find(|variant| !manifest.variants.contains(variant)) {
+        let message = format!("`llm_variants` names `{variant}`, which is not a variant");
+        let help = "add it to `variants`, or remove it here".to_owned();
+        return Err(pack.refuse("llm_variants:", message, Some(help)));
     }
-    let is_token = |name: &String| {
-        !name.is_empty() && name.chars().all(|one| one.is_ascii_alphanumeric() || "-_.".contains(one))
-    };
-    match llm.headers.keys().find(|name| !is_token(name)) {
+    let mut all = manifest.llm.iter().chain(manifest.llm_variants.values());
+    if all.clone().any(|llm| llm.apis.is_empty()) {
+        let help = "list openai, responses or anthropic".to_owned();
+        let near = if manifest.llm.is_some() { "llm:" } else { "llm_variants:" };
+        return Err(pack.refuse(near, "`llm.apis` lists no API".to_owned(), Some(help)));
+    }
+    match all.find_map(|llm| llm.headers.keys().find(|name| !is_name(name))) {
         None => Ok(()),
         Some(name) => {
             let message = format!("`{name}` is not a valid name for a header");
@@ -221,6 +229,10 @@ fn check_llm(pack: &Pack) -> Result<(), PackError> {
             Err(pack.refuse(name, message, Some(help)))
         }
     }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_.".contains(letter))
 }
 
 fn variants(pack: &Pack) -> Vec<Option<String>> {
@@ -232,9 +244,8 @@ fn variants(pack: &Pack) -> Vec<Option<String>> {
 
 fn check_variants(pack: &Pack) -> Result<(), PackError> {
     let manifest = pack.manifest();
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     for (index, variant) in manifest.variants.iter().enumerate() {
-        if variant.is_empty() || !variant.chars().all(allowed) {
+        if !is_name(variant) {
             let help = "use letters, digits, `-`, `_` and `.`";
             let message = format!("`{variant}` is not a valid name for a variant");
             return Err(pack.refuse("variants:", message, Some(help.into())));
@@ -313,8 +324,7 @@ fn check_name(pack: &Pack) -> Result<(), PackError> {
         let message = format!("the name is `{name}`, the folder is `{folder}`");
         return Err(pack.refuse("name:", message, Some("use the same name for both".into())));
     }
-    let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.is_empty() || !name.chars().all(allowed) {
+    if !is_name(name) {
         let help = "use letters, digits, `-`, `_` and `.`: the name is used for directories";
         return Err(pack.refuse(
             "name:",

@@ -49,7 +49,9 @@ fn manifest_of(file: &str, text: &str) -> Result<Manifest, PackError> {
         message: errors.to_string(),
         help: None,
     };
-    read_as(file, text).map_err(named)
+    let mut manifest: Manifest = read_as(file, text).map_err(named)?;
+    manifest.spread_reason();
+    Ok(manifest)
 }
 
 /// All available packs.
@@ -116,6 +118,7 @@ impl PackSet {
             grpc: pack.manifest.grpc,
             websocket: pack.manifest.websocket,
             llm: pack.manifest.llm.clone(),
+            llm_variants: pack.manifest.llm_variants.clone(),
         };
         self.iter().map(info).collect()
     }

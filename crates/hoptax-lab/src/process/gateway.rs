@@ -424,6 +424,7 @@ impl Attempt<'_> {
             overflow: spec.overflow,
             advice: spec.advice.clone(),
         };
+        let change = self.change();
         Facts {
             address_note: None,
             version,
@@ -434,7 +435,8 @@ impl Attempt<'_> {
             change: Change {
                 access_log: self.access_log(),
                 replacements: rendered.llm_headers.clone(),
-                ..self.change()
+                prefix: self.pack.llm().map_or_else(String::new, |llm| llm.prefix.clone()) + &change.prefix,
+                ..change
             },
             profiling: self.profiling(),
             found_process: None,

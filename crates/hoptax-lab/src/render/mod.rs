@@ -417,7 +417,8 @@ pub fn render(pack: &Pack, variables: &Variables) -> Result<Rendered, PackError>
     }
     let ready_path = render_inline(pack, &manifest.ready.path, variables)?;
     let mut llm_headers = Vec::new();
-    for (name, value) in manifest.llm.iter().flat_map(|llm| &llm.headers) {
+    let llm = manifest.llm_of(variables.variables.variant.as_deref());
+    for (name, value) in llm.into_iter().flat_map(|llm| &llm.headers) {
         let value = render_inline(pack, value, variables)?;
         // A header that only some variants need renders to an empty text in the others.
         if !value.is_empty() {

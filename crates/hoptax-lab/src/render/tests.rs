@@ -209,7 +209,7 @@ const NOT_LISTENERS: [(&str, &str); 2] = [
 ];
 
 /// Packs whose gateway has no setting for the address: it listens on all addresses.
-const EVERYWHERE: [&str; 1] = ["ferro"];
+const EVERYWHERE: [&str; 2] = ["agentgateway", "ferro"];
 
 #[test]
 fn gateways_for_language_models_get_the_headers_that_they_need() {
@@ -232,6 +232,33 @@ fn gateways_for_language_models_get_the_headers_that_they_need() {
     for variant in ["fallback", "guardrail"] {
         let config = of_variant(variant).expect("a header");
         assert!(serde_json::from_str::<serde_json::Value>(&config).is_ok(), "{variant}: {config}");
+    }
+}
+
+#[test]
+fn gateways_for_language_models_use_all_instances_if_they_can_balance() {
+    let packs = PackSet::load(None).expect("nothing wrong");
+    let at = |port| UpstreamAddress { host: "127.0.0.1".into(), port, socket: None };
+    let two = Variables { upstreams: [20_003, 20_004].map(at).to_vec(), ..sample() };
+    let mentions = |name: &str, variables: &Variables| {
+        let rendered = render(packs.get(name).expect("embedded"), variables).expect("right");
+        let mut headers = rendered.llm_headers.iter();
+        rendered.mentions("20004") || headers.any(|(_, value)| value.contains("20004"))
+    };
+    for name in ["agentgateway", "litellm", "portkey", "vllm-router"] {
+        assert!(mentions(name, &two), "{name}");
+    }
+    for name in ["bifrost", "ferro", "sglang-router", "tensorzero"] {
+        assert!(!mentions(name, &two), "{name}");
+    }
+    for variant in ["default", "retries", "guardrail"] {
+        let variables = Variables { variant: Some(variant.to_owned()), ..two.clone() };
+        let headers = render(packs.get("portkey").expect("embedded"), &variables).expect("right").llm_headers;
+        let value = |name: &str| headers.iter().find(|(one, _)| one == name).map(|(_, value)| value);
+        let config = value("x-portkey-config").expect("a header");
+        let config: serde_json::Value = serde_json::from_str(config).expect("JSON");
+        assert_eq!(config["targets"][1]["custom_host"], "http://127.0.0.1:20004/v1", "{variant}");
+        assert_eq!(value("x-portkey-custom-host"), None, "{variant}");
     }
 }
 

@@ -66,7 +66,7 @@ const LIMITED: Duration = Duration::from_secs(2);
 const SEED: u64 = 1;
 
 /// The requests that verification sends to both sides.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Requests {
     /// The targets; each is requested once.
     pub targets: Vec<TargetSpec>,
@@ -97,14 +97,7 @@ impl Requests {
 
 impl From<TargetSpec> for Requests {
     fn from(target: TargetSpec) -> Self {
-        Self {
-            targets: vec![target],
-            files: BTreeMap::new(),
-            versions: vec![HttpVersion::Http11],
-            varies: Vec::new(),
-            ignored_headers: Vec::new(),
-            direct: Change::default(),
-        }
+        Self { targets: vec![target], versions: vec![HttpVersion::Http11], ..Self::default() }
     }
 }
 

@@ -11,6 +11,9 @@ use std::collections::VecDeque;
 /// minute. Our timeouts must not cause this.
 const MOST_CANCELS: u32 = 50;
 const CANCELS_IN: u64 = 60 * SECOND;
+/// Window of each stream if clients pause, bytes. A client that chooses none has this one (RFC 9113, section
+/// 6.9.2). Our usual window is longer than most responses, so they would arrive whole in spite of a pause.
+const WINDOW_OF_PAUSES: u32 = 65_535;
 
 /// One connection. It owns little memory until it begins.
 #[derive(Debug, Default)]
@@ -41,10 +44,11 @@ pub(crate) struct Http2 {
 
 impl Http2 {
     /// Begins the connection: writes the preface and our settings. `streams` is the maximum number of
-    /// requests in flight.
-    pub(crate) fn begin(&mut self, streams: u32, spares: &mut Spares) {
+    /// requests in flight. `has_pauses` is true if clients pause within responses.
+    pub(crate) fn begin(&mut self, streams: u32, has_pauses: bool, spares: &mut Spares) {
         self.prepare(spares);
-        let config = Config { streams, ..Config::default() };
+        let usual = Config { streams, ..Config::default() };
+        let config = if has_pauses { Config { window: WINDOW_OF_PAUSES, ..usual } } else { usual };
         self.connection = Some(Box::new(http2::Connection::client(config, &mut self.out)));
     }
 
@@ -136,7 +140,7 @@ mod tests {
     fn a_connection_has_no_room_before_the_settings_of_the_server() {
         let (mut codec, mut spares) = (Http2::default(), Spares::new(1000));
         assert!(!codec.has_begun() && !codec.is_greeting() && !codec.has_room());
-        codec.begin(10, &mut spares);
+        codec.begin(10, false, &mut spares);
         assert!(codec.has_begun() && codec.is_greeting());
         assert!(codec.out.starts_with(http2::PREFACE));
     }

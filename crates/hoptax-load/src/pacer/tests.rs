@@ -42,14 +42,6 @@ fn errors_do_not_accumulate_over_a_day() {
 }
 
 #[test]
-fn workers_split_the_times_of_one_worker() {
-    for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.1)] {
-        let one = all(777.0, arrivals, 1, SECOND, None);
-        assert_eq!(all(777.0, arrivals, 3, SECOND, None), one);
-    }
-}
-
-#[test]
 fn a_limit_counts_over_all_workers() {
     for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.5), Arrivals::Poisson] {
         assert_eq!(all(1000.0, arrivals, 3, u64::MAX / 2, Some(100)).len(), 100, "{arrivals:?}");
@@ -96,15 +88,21 @@ fn poisson_has_the_right_rate_and_variance() {
 
 #[test]
 fn due_unsent_counts_times_that_were_due_and_not_taken() {
-    for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.3), Arrivals::Poisson] {
-        let share = Share { worker: 1, workers: 2 };
-        let mut pacer = Pacer::new((&Rate::Fixed(1000.0), arrivals), share, 3, (100, SECOND), Some(900));
-        for _ in 0..10 {
-            pacer.take_due(u64::MAX).expect("hundreds are due");
-        }
-        for until in [0, 100, SECOND / 3, SECOND / 2 + 1, SECOND] {
-            let expected = moments(pacer.clone()).iter().filter(|moment| **moment < until).count();
-            assert_eq!(pacer.due_unsent(until), expected as u64, "{arrivals:?} until {until}");
+    let seconds = [0, 3, 6, 8, 9, 11, 13, 14, 16, 99].map(|seconds| seconds * SECOND);
+    for (rate, times, limit, moments_until) in [
+        (Rate::Fixed(1000.0), (100, SECOND), Some(900), &[0, 100, SECOND / 3, SECOND / 2 + 1, SECOND][..]),
+        (profile(), (SECOND, 16 * SECOND), None, &seconds),
+    ] {
+        for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.3), Arrivals::Poisson] {
+            let share = Share { worker: 1, workers: 2 };
+            let mut pacer = Pacer::new((&rate, arrivals), share, 3, times, limit);
+            for _ in 0..10 {
+                pacer.take_due(u64::MAX).expect("hundreds are due");
+            }
+            for &until in moments_until {
+                let expected = moments(pacer.clone()).iter().filter(|moment| **moment < until).count();
+                assert_eq!(pacer.due_unsent(until), expected as u64, "{arrivals:?} until {until}");
+            }
         }
     }
 }
@@ -196,21 +194,6 @@ fn poisson_follows_the_rate_profile() {
         // Halfway through the ramp up, a quarter of the ramp's requests must be due.
         let half = all.partition_point(|moment| *moment < SECOND + 5 * SECOND / 2);
         assert!((half as f64 - 625.0).abs() < 100.0, "{half} in the first half of the ramp");
-    }
-}
-
-#[test]
-fn due_unsent_works_with_stages() {
-    for arrivals in [Arrivals::Constant, Arrivals::Jitter(0.3), Arrivals::Poisson] {
-        let share = Share { worker: 1, workers: 2 };
-        let mut pacer = Pacer::new((&profile(), arrivals), share, 3, (SECOND, 16 * SECOND), None);
-        for _ in 0..10 {
-            pacer.take_due(u64::MAX).expect("thousands are due");
-        }
-        for until in [0, 3, 6, 8, 9, 11, 13, 14, 16, 99].map(|seconds| seconds * SECOND) {
-            let expected = moments(pacer.clone()).iter().filter(|moment| **moment < until).count();
-            assert_eq!(pacer.due_unsent(until), expected as u64, "{arrivals:?} until {until}");
-        }
     }
 }
 

@@ -38,6 +38,9 @@ pub(crate) struct Arrival {
     pub(crate) merged: bool,
     /// True if it came inside the message before it.
     pub(crate) merged_into_one: bool,
+    /// True if the client paused before ([`hoptax_format::llm::Pause`]). The times then say nothing about the
+    /// server.
+    pub(crate) after_pause: bool,
 }
 
 impl Messages {
@@ -104,12 +107,15 @@ impl Messages {
 
     /// Records a message that was due in the measured time. `due` is absent if that time is not of our clock.
     pub(super) fn arrived(&mut self, arrival: Arrival, due: Option<u64>) {
-        let Arrival { now, number, spec, repeated, reordered, before, merged, merged_into_one, .. } = arrival;
+        let Arrival { now, number, spec, repeated, reordered, before, merged, after_pause, .. } = arrival;
         self.counts.received += 1;
         self.counts.repeated += u64::from(repeated);
         self.counts.reordered += u64::from(reordered);
-        self.counts.merged_in_read += u64::from(merged);
-        self.counts.merged_into_one += u64::from(merged_into_one);
+        self.counts.merged_in_read += u64::from(merged && !after_pause);
+        self.counts.merged_into_one += u64::from(arrival.merged_into_one);
+        if after_pause {
+            return;
+        }
         if let Some(before) = before {
             self.gap.saturating_record(now.saturating_sub(before));
         }

@@ -225,10 +225,3 @@ fn timestamps_split_the_requests_of_the_measured_time() {
         assert!(histogram.max().abs_diff(expected) <= expected / 500, "{}", histogram.max());
     }
 }
-
-#[test]
-fn timestamps_that_were_not_requested_are_not_recorded() {
-    let mut recorder = recorder();
-    recorder.stamped(Times::new(START, 0), START, Stamped::No);
-    assert!(recorder.finish(END).paths.is_none());
-}

@@ -122,6 +122,12 @@ impl<'a> Mix<'a> {
         self.targets.iter().any(|target| target.pieces.is_some())
     }
 
+    /// True if clients pause within the responses of some target.
+    pub(crate) fn has_pauses(&self) -> bool {
+        let mut tokens = self.targets.iter().filter_map(|target| target.stream.as_ref()?.spec.tokens);
+        tokens.any(|tokens| tokens.pause.is_some())
+    }
+
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.targets.iter().map(|target| target.name.as_str())
     }

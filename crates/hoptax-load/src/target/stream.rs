@@ -2,7 +2,7 @@
 
 use super::error::{TargetError, TargetPart};
 use super::length::refuse_own_length;
-use hoptax_format::llm::{Leave, TokenSpec};
+use hoptax_format::llm::{Leave, Pause, TokenSpec};
 use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
 use hoptax_format::spec::TargetSpec;
 
@@ -96,7 +96,15 @@ fn of_tokens(target: &TargetSpec, spec: StreamSpec, tokens: TokenSpec) -> Result
     if tokens.leave == Some(Leave::AfterTokens(0)) {
         return fault("a client cannot leave after 0 tokens", "give at least 1 token, or a time");
     }
-    Ok(())
+    match tokens.pause {
+        Some(_) if tokens.leave.is_some() => {
+            fault("a client cannot pause and leave", "leave out `pause` or `leave`")
+        }
+        Some(Pause { after_tokens: 0, .. } | Pause { time_ns: 0, .. }) => {
+            fault("a pause needs tokens and a time", "give at least 1 token and 1 ns")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn of_web_socket(target: &TargetSpec, spec: StreamSpec) -> Result<(), TargetError> {
@@ -128,7 +136,8 @@ mod tests {
     use hoptax_format::llm::Api;
     use hoptax_format::spec::Chunked;
 
-    const TOKENS: TokenSpec = TokenSpec { api: Api::OpenAi, usage: false, leave: None, goodput: None };
+    const TOKENS: TokenSpec =
+        TokenSpec { api: Api::OpenAi, usage: false, leave: None, pause: None, goodput: None };
 
     fn target(carrier: Carrier) -> TargetSpec {
         let stream = StreamSpec { carrier, ..StreamSpec::grpc(StreamKind::ServerStream, 3, 0) };
@@ -193,6 +202,22 @@ mod tests {
                     stream.tokens = Some(TokenSpec { leave: Some(Leave::AfterTokens(0)), ..TOKENS });
                 },
                 "cannot leave after 0 tokens",
+            ),
+            (
+                Carrier::Events,
+                |_, stream| {
+                    let pause = Some(Pause { after_tokens: 1, time_ns: 0 });
+                    stream.tokens = Some(TokenSpec { pause, ..TOKENS });
+                },
+                "a pause needs tokens and a time",
+            ),
+            (
+                Carrier::Events,
+                |_, stream| {
+                    let pause = Some(Pause { after_tokens: 1, time_ns: 1 });
+                    stream.tokens = Some(TokenSpec { pause, leave: Some(Leave::AfterNs(1)), ..TOKENS });
+                },
+                "cannot pause and leave",
             ),
             (Carrier::WebSocket, |target, _| target.method = "POST".into(), "a WebSocket uses GET"),
             (

@@ -89,25 +89,6 @@ fn the_last_request_of_a_connection_says_so() {
 }
 
 #[test]
-fn methods_with_a_body_state_its_length_even_if_it_is_empty() {
-    for (method, own, stated) in [
-        ("GET", None, false),
-        ("DELETE", None, false),
-        ("POST", None, true),
-        ("PUT", None, true),
-        ("PATCH", None, true),
-        ("GET", Some("0"), true),
-        ("POST", Some("0"), true),
-    ] {
-        let own = own.map(|length: &str| ("Content-Length".to_owned(), length.to_owned()));
-        let target = TargetSpec::only(method, "/", own.into_iter().collect(), Vec::new());
-        let request = first_request(&target, &BTreeMap::new(), 0, HttpVersion::Http11).expect("valid");
-        let length = if stated { "content-length: 0\r\n" } else { "" };
-        assert_eq!(String::from_utf8_lossy(&request), format!("{method} / HTTP/1.1\r\n{length}\r\n"));
-    }
-}
-
-#[test]
 fn a_content_length_of_the_users_own_must_be_that_of_the_body() {
     let of = |length: &str, body: &str| {
         let target = post("/", &[("Content-Length", length)], body);

@@ -1,7 +1,7 @@
 //! Tests sessions with rustls's server, in memory. The bytes of the server arrive in pieces of different
 //! sizes.
 
-use super::testing::{Authority, Identity, NAME, client, self_signed, server};
+use super::testing::{Authority, Identity, NAME, client, server};
 use super::*;
 use hoptax_format::spec::{ClientCertificate, TlsSpec, TlsVersion, Verify};
 use rustls::{ServerConfig, ServerConnection};
@@ -15,7 +15,6 @@ const CONNECTIONS: usize = 20;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
-    version: &'static str,
     suite: &'static str,
     alpn: Option<Vec<u8>>,
     resumed: bool,
@@ -77,7 +76,6 @@ impl Pair {
             let received = self.session.receive(piece, &mut self.buffers, |now| {
                 assert!(agreed.is_none(), "a handshake is done once");
                 *agreed = Some(Known {
-                    version: now.version,
                     suite: now.suite,
                     alpn: now.alpn.map(<[u8]>::to_vec),
                     resumed: now.resumed,
@@ -203,35 +201,14 @@ fn every_cipher_works() {
 }
 
 #[test]
-fn resumes_if_enabled() {
-    let world = World::new();
-    for version in BOTH {
-        let server = world.server(&[version]);
-        for resumption in [true, false] {
-            let client = made(&TlsSpec { resumption, ..client(&world.authority) });
-            for round in 0..3 {
-                // The bytes arrive one at a time, to test tickets that arrive in pieces.
-                let mut pair = Pair::established(&client, &server, 1);
-                let agreed = pair.agreed.clone().expect("done");
-                assert_eq!(agreed.resumed, resumption && round > 0, "{version:?}, round {round}");
-                assert_eq!(agreed.version, if version == TlsVersion::Tls12 { "TLSv1.2" } else { "TLSv1.3" });
-                pair.ask(b"request");
-                pair.answer(b"response");
-            }
-        }
-    }
-}
-
-#[test]
 fn every_connection_can_resume() {
     let world = World::new();
     for version in BOTH {
         let (server, client) = (world.server(&[version]), world.client());
-        let made: Vec<_> =
-            (0..CONNECTIONS).map(|_| Pair::established(&client, &server, usize::MAX)).collect();
+        // The bytes arrive one at a time, to test tickets that arrive in pieces.
+        let made: Vec<_> = (0..CONNECTIONS).map(|_| Pair::established(&client, &server, 1)).collect();
         drop(made);
-        let again: Vec<_> =
-            (0..CONNECTIONS).map(|_| Pair::established(&client, &server, usize::MAX)).collect();
+        let again: Vec<_> = (0..CONNECTIONS).map(|_| Pair::established(&client, &server, 1)).collect();
         assert!(again.iter().all(|pair| pair.agreed.as_ref().is_some_and(|agreed| agreed.resumed)));
     }
 }
@@ -265,61 +242,6 @@ fn alpn_selects_a_common_protocol() {
     let client = made(&TlsSpec { alpn: vec!["unknown".to_owned()], ..client(&world.authority) });
     let refused = Pair::new(&client, &config, 1).exchange();
     assert!(matches!(&refused, Err(Failure::Refused(text)) if text.contains("ALPN")), "{refused:?}");
-}
-
-#[test]
-fn sends_its_certificate_if_the_server_requests_it() {
-    let world = World::new();
-    let clients = Authority::new("clients.test");
-    for version in BOTH {
-        let config = Arc::new(server(&world.identity, &[version], Some(&clients)));
-        let mut spec = client(&world.authority);
-        spec.client_certificate = Some(clients.sign("client.test").as_client());
-        let mut pair = Pair::established(&made(&spec), &config, 3);
-        pair.ask(b"request");
-        pair.answer(b"response");
-
-        for wrong in [None, Some(self_signed("client.test").as_client())] {
-            let missing = wrong.is_none();
-            spec.client_certificate = wrong;
-            let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
-            let refused = pair.exchange();
-            assert!(matches!(refused, Err(Failure::Refused(_))), "{version:?}: {refused:?}");
-            // In TLS 1.3, the client completes the handshake before the server has received the client's
-            // certificate.
-            assert_eq!(pair.agreed.is_some(), version == TlsVersion::Tls13);
-            assert!(pair.session.is_spent() || pair.agreed.is_none());
-            let text = format!("{refused:?}");
-            assert!(text.contains("certificate"), "{text}, missing: {missing}");
-        }
-    }
-}
-
-#[test]
-fn certificates_are_verified() {
-    let world = World::new();
-    let stranger = Authority::new("stranger.test");
-    for (identity, reason) in [
-        (world.authority.sign_expired(NAME), "expired"),
-        (world.authority.sign("another.test"), "another name"),
-        (stranger.sign(NAME), "not signed by a trusted authority"),
-        (self_signed(NAME), "not signed by a trusted authority"),
-    ] {
-        for version in BOTH {
-            let config = Arc::new(server(&identity, &[version], None));
-            let mut spec = client(&world.authority);
-            let mut pair = Pair::new(&made(&spec), &config, usize::MAX);
-            let refused = pair.exchange();
-            assert!(
-                matches!(&refused, Err(Failure::Certificate(text)) if text.contains(reason)),
-                "{refused:?}"
-            );
-            spec.verify = Verify::Nothing;
-            let mut pair = Pair::established(&made(&spec), &config, 11);
-            pair.ask(b"request");
-            pair.answer(b"response");
-        }
-    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::exchange::ExchangeId;
 use crate::target::Target;
 
 impl<C: Codec> Worker<'_, C> {
-    /// Called when the measured time begins. The endless streams of the warm-up belong to it from now on.
+    /// Called when the measured time begins. From now on, the endless streams of the warm-up count.
     pub(crate) fn adopt_endless(&mut self) {
         if self.messages.is_none() {
             return;

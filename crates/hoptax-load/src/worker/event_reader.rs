@@ -12,7 +12,7 @@ const MOST_STAMPS: usize = 4096;
 pub(super) struct EventReader {
     decoder: Decoder,
     text: TextStamps,
-    /// The stamps of the current event, in order. An event that a gateway has made of several has several.
+    /// The stamps of the current event, in order. If a gateway has merged events, there are several.
     pub(super) stamps: Vec<Stamp>,
     /// True if the body is compressed, and cannot be read.
     pub(super) is_encoded: bool,

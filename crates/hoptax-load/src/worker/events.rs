@@ -136,6 +136,7 @@ impl<C: Codec> Worker<'_, C> {
         let read = codec.read(&mut exchange.answer, &mut self.scratch, target, bytes);
         let heard = self.hear_read(exchange_id, now);
         match read {
+            Ok(Read::More) if heard.is_some() => self.stop_reading(io, exchange_id),
             Ok(Read::More) => {}
             Ok(Read::Switched(answered)) => self.switched(io, exchange_id, now, answered),
             Ok(Read::Whole { response, keep_alive }) => {

@@ -168,7 +168,7 @@ impl<'a, C: Codec> Worker<'a, C> {
         let exchanges = connections * if C::STREAMS { setup.streams } else { 1 };
         Self {
             setup,
-            connections: (0..connections).map(|_| Connection::new()).collect(),
+            connections: (0..connections).map(|_| Connection::default()).collect(),
             exchanges: (0..exchanges).map(|_| Exchange::new(room_for_checks)).collect(),
             first_address: index as usize,
             address_step: workers as usize,
@@ -604,6 +604,7 @@ mod drain;
 mod endless;
 mod event_reader;
 mod events;
+mod pauses;
 mod retire;
 mod retry;
 mod send;

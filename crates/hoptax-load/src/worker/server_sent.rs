@@ -1,8 +1,8 @@
 //! Server-sent events: the messages of responses whose body is an event stream.
 //!
-//! An event has arrived when its empty line has. It counts as one message, or as many as it has stamps. Other
-//! servers than ours put no stamps into events, so these are counted, but nothing else is known of them. In a
-//! stream of tokens, an event without content is no message.
+//! An event has arrived when its empty line has. It counts as one message, or as many as it has stamps.
+//! Events of other servers have no stamps, so the worker only counts them. In a stream of tokens, an event
+//! without content is no message.
 
 use super::Worker;
 use super::event_reader::Read;
@@ -25,6 +25,7 @@ impl<C: Codec> Worker<'_, C> {
             return self.timeouts.heard(id, now);
         }
         let mut tokens = tokens.as_deref_mut().filter(|_| spec.tokens.is_some());
+        let after_pause = tokens.as_ref().is_some_and(|tokens| tokens.pause.is_some());
         let (had_message, mut has_heard) = (received.latest.is_some(), false);
         loop {
             let (consumed, step) = match &mut tokens {
@@ -48,13 +49,14 @@ impl<C: Codec> Worker<'_, C> {
                 Read::More => break,
                 Read::Comment => self.recorder.comment_arrived(now),
                 Read::Event if events.stamps.is_empty() => {
-                    let (_, arrival) = received.message(None, (now, read), spec);
+                    let (_, mut arrival) = received.message(None, (now, read), spec);
+                    arrival.after_pause = after_pause;
                     self.recorder.message_arrived(times, arrival);
                 }
                 Read::Event => {
                     for (index, stamp) in events.stamps.drain(..).enumerate() {
                         let (_, mut arrival) = received.message(Some(stamp), (now, read), spec);
-                        arrival.merged_into_one = index > 0;
+                        (arrival.merged_into_one, arrival.after_pause) = (index > 0, after_pause);
                         self.recorder.message_arrived(times, arrival);
                     }
                 }
@@ -64,11 +66,14 @@ impl<C: Codec> Worker<'_, C> {
         let is_first = !had_message && received.latest.is_some();
         if let Some(tokens) = spec.tokens
             && talk.due.is_none()
-            && talk.has_enough(tokens)
+            && let Some(after) = talk.acts_after(tokens)
         {
-            // The bytes of this read are in use, so the client leaves at the next turn.
-            talk.due = Some(now.saturating_add(1));
+            // The bytes of this read are in use, so a client that leaves does so at the next turn.
+            talk.due = Some(now.saturating_add(after));
             messages.queue(id, now, None);
+            if tokens.pause.is_some() {
+                self.hold_window(id);
+            }
         }
         if has_heard {
             self.timeouts.heard(id, now);

@@ -17,8 +17,8 @@ pub(super) struct Sockets {
     messages: Vec<Vec<u8>>,
     /// Frames that leave next. Empty between two events.
     pub(super) out: Vec<u8>,
-    /// Source of the keys that mask frames. They keep a proxy from taking frames for requests, which a load
-    /// does not need, so they need not be unpredictable.
+    /// Source of the keys that mask frames. Masks protect proxies that would mistake frames for requests. A
+    /// load needs no such protection, so the keys can be predictable.
     keys: Random,
     /// Absent until the first compressed message.
     inflater: Option<Box<Inflater>>,

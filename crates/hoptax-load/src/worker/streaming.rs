@@ -28,8 +28,8 @@ impl<C: Codec> Worker<'_, C> {
         self.talk(id, now, true);
     }
 
-    /// Called when a request was sent that is the client's only message, which was due at `scheduled`: a
-    /// request for events, or with HTTP/1, a gRPC-Web call with a stream.
+    /// Called when the client has sent its only message, which was due at `scheduled`. This is a request for
+    /// events, or with HTTP/1, a gRPC-Web call with a stream.
     pub(super) fn sent_talk(&mut self, id: ExchangeId, now: u64, scheduled: u64) {
         let leave = self.token_spec(id).and_then(|tokens| tokens.leave);
         let Some(messages) = &mut self.messages else { return };
@@ -42,14 +42,20 @@ impl<C: Codec> Worker<'_, C> {
         self.recorder.message_sent(scheduled);
     }
 
-    /// Sends all messages that are due at `now`. Leaves the streams of tokens that the client leaves now.
+    /// Sends all messages that are due at `now`. Leaves the streams of tokens that the client leaves now,
+    /// and reads on those whose pause is over.
     pub(super) fn send_due_messages<L: EventLoop>(&mut self, io: &mut L, now: u64) {
         while let Some(id) = self.messages.as_mut().and_then(|messages| messages.take_due(now)) {
             let exchange = &self.exchanges[id.index()];
             if exchange.in_flight && self.is_socket(id) {
                 self.send_due_frames(io, id, now);
-            } else if exchange.in_flight && self.token_spec(id).is_some() {
-                self.leave(io, id, now);
+            } else if exchange.in_flight
+                && let Some(tokens) = self.token_spec(id)
+            {
+                match tokens.pause {
+                    Some(_) => self.read_on(io, id, now),
+                    None => self.leave(io, id, now),
+                }
             } else if exchange.in_flight && exchange.stream.id != 0 {
                 let present = self.is_present(id);
                 self.talk(id, now, present);
@@ -170,8 +176,8 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// HTTP/1: reads what the last read brought of a response with a stream of messages. Returns the response
-    /// so far. `None` if the read brought no part of its body.
+    /// HTTP/1: handles the bytes of the last read that belong to a response with a stream of messages.
+    /// Returns the response so far. `None` if the read brought no part of its body.
     #[inline]
     pub(super) fn hear_read(&mut self, id: ExchangeId, now: u64) -> Option<Response> {
         self.messages.as_ref()?;

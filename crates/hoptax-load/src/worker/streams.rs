@@ -49,7 +49,7 @@ impl<C: Codec> Worker<'_, C> {
         if codec.has_begun() {
             return !codec.is_greeting();
         }
-        codec.begin(self.setup.streams, &mut self.scratch.pieces);
+        codec.begin(self.setup.streams, self.setup.mix.has_pauses(), &mut self.scratch.pieces);
         // The server's settings have the same time limit as each step before them.
         self.timeouts.connected(id);
         self.timeouts.connecting(id, now);
@@ -206,7 +206,7 @@ impl<C: Codec> Worker<'_, C> {
             };
             return self.not_established(io, id, now, cause, &text);
         }
-        // The server learns why.
+        // Send the reason to the server.
         self.flush_one(io, id);
         if self.connections[id.index()].state() == State::Open {
             // The flush may have sent requests later than `now`.

@@ -12,7 +12,7 @@ use std::collections::BinaryHeap;
 
 /// Number of messages before the expected one whose arrival is remembered.
 const REMEMBERED: u64 = 64;
-/// Number of bytes after which a stream whose messages are all due lets the worker do its other work.
+/// If all messages of a stream are due, the worker does other work after this number of bytes.
 const TURN: usize = 64 * 1024;
 
 /// The streams of a worker's exchanges.
@@ -34,8 +34,8 @@ pub(super) struct Talk {
     pub(super) sent: u32,
     /// The part of a message that waits for a flow-control window.
     pub(super) rest: Vec<u8>,
-    /// When the next message is due. Absent if that is not known yet, or if there is none. Of a stream of
-    /// tokens: when the client leaves.
+    /// When the next message is due. Absent if that is not known yet, or if there is none. For a stream of
+    /// tokens, this is when the client leaves, or reads again.
     pub(super) due: Option<u64>,
     pub(super) received: Received,
     /// Reads server-sent events.
@@ -121,6 +121,7 @@ impl Received {
             before: before.map(|before| before.at),
             merged: before.is_some_and(|before| before.read == read && is_apart(before.due, due)),
             merged_into_one: false,
+            after_pause: false,
         };
         (place, arrival)
     }
@@ -179,9 +180,9 @@ impl Messages {
         self.due.peek().map_or(u64::MAX, |Reverse((due, _))| *due)
     }
 
-    /// Queues an exchange until its next message is due. `before` is when its next message was due before the
-    /// exchange sent messages at `now`: if this has not changed, the exchange is in the queue already. A
-    /// message that waits for a window is not queued, because the window's opening sends it.
+    /// Queues an exchange until its next message is due. `before` is the time when its next message was due,
+    /// before the exchange sent messages at `now`. If this time has not changed, the exchange is already
+    /// queued. A message that waits for a window is not queued, because the window's opening sends it.
     pub(super) fn queue(&mut self, exchange: ExchangeId, now: u64, before: Option<u64>) {
         let due = self.talks[exchange.index()].due;
         if let Some(at) = due

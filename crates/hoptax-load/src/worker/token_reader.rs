@@ -13,6 +13,16 @@ pub(super) struct Tokens {
     pub(super) has_ended: bool,
     pub(super) has_error: bool,
     pub(super) usage: Option<u64>,
+    /// Absent before the client pauses.
+    pub(super) pause: Option<Paused>,
+}
+
+/// The client has read nothing for a time, or reads nothing now.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Paused {
+    /// Time per token before the pause, nanoseconds.
+    pub(super) per_token: Option<u64>,
+    pub(super) is_over: bool,
 }
 
 /// An event of a stream of tokens.

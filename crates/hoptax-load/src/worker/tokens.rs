@@ -38,22 +38,33 @@ impl Talk {
     /// token if it has one, nanoseconds. `None` if the exchange has no such stream.
     pub(super) fn take_tokens(&mut self, spec: StreamSpec) -> Option<(TokenCounts, Option<u64>)> {
         let tokens = std::mem::take(&mut **self.tokens.as_mut().filter(|_| spec.tokens.is_some())?);
-        // Before its end, a stream of Anthropic's has another number.
+        // An Anthropic stream also states a number when it begins, which is not the final one.
         let usage = tokens.usage.filter(|_| tokens.has_ended);
         let counts = TokenCounts {
             ended: tokens.has_ended.into(),
             errors: tokens.has_error.into(),
+            paused: tokens.pause.is_some_and(|pause| pause.is_over).into(),
             usage: usage.is_some().into(),
             usage_tokens: usage.unwrap_or(0),
             good: spec.tokens.and_then(|tokens| tokens.goodput).map(|_| 0),
             ..TokenCounts::default()
         };
-        let took = self.received.latest.zip(tokens.first).map(|(last, first)| last.at.saturating_sub(first));
-        let others = self.received.different().saturating_sub(1);
-        Some((counts, took.and_then(|took| took.checked_div(others))))
+        let per_token = match tokens.pause {
+            Some(pause) => pause.per_token,
+            None => self.per_token(tokens.first),
+        };
+        Some((counts, per_token))
     }
 
-    /// As [`Self::take_tokens`], for a response that is whole at `now`: the request can be good.
+    /// Time per token so far, nanoseconds, if the first one arrived at `first`.
+    pub(super) fn per_token(&self, first: Option<u64>) -> Option<u64> {
+        let took = self.received.latest.zip(first).map(|(last, first)| last.at.saturating_sub(first));
+        let others = self.received.different().saturating_sub(1);
+        took.and_then(|took| took.checked_div(others))
+    }
+
+    /// Like [`Self::take_tokens`], for a response that was complete at `now`. Only such a request can keep
+    /// all limits of goodput.
     pub(super) fn end_tokens(
         &mut self,
         spec: StreamSpec,
@@ -72,8 +83,17 @@ impl Talk {
         Some((TokenCounts { good, ..counts }, per_token))
     }
 
+    /// Returns after how many nanoseconds the client leaves, or reads again after its pause. `None` if not
+    /// enough tokens have arrived for that.
+    pub(super) fn acts_after(&mut self, tokens: TokenSpec) -> Option<u64> {
+        match tokens.pause {
+            None => self.has_enough(tokens).then_some(1),
+            Some(pause) => self.begin_pause(pause),
+        }
+    }
+
     /// True if this number of tokens has arrived, and the client leaves after it.
-    pub(super) fn has_enough(&self, tokens: TokenSpec) -> bool {
+    fn has_enough(&self, tokens: TokenSpec) -> bool {
         match tokens.leave {
             Some(Leave::AfterTokens(most)) => self.received.different() >= u64::from(most),
             Some(Leave::AfterNs(_)) | None => false,
@@ -146,7 +166,7 @@ mod tests {
     #[test]
     fn what_a_stream_has_shown_is_taken_once() {
         let leave = Some(Leave::AfterTokens(3));
-        let tokens = TokenSpec { api: Api::OpenAi, usage: false, leave, goodput: None };
+        let tokens = TokenSpec { api: Api::OpenAi, usage: false, leave, pause: None, goodput: None };
         let other = StreamSpec::grpc(StreamKind::ServerStream, 3, 0);
         let spec = StreamSpec { tokens: Some(tokens), ..other };
         let mut talk = Talk { tokens: Some(Box::default()), ..Talk::default() };

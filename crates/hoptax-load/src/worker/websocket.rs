@@ -274,7 +274,7 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// Sends the frames that were written. `ends` is true if none follows.
+    /// Sends the frames that were written. `ends` is true if no frame follows.
     ///
     /// # Errors
     /// HTTP/1: if the frames cannot be sent, and nothing else of the server can be read.
@@ -462,7 +462,7 @@ impl<C: Codec> Worker<'_, C> {
     }
 
     /// True if an exchange with streams waits for nothing but its own next message. The message may be due
-    /// already: time limits are looked at before messages are sent.
+    /// already, because the worker checks time limits before it sends messages.
     pub(super) fn waits_for_itself(&self, id: ExchangeId) -> bool {
         let exchange = &self.exchanges[id.index()];
         let (Some(messages), Some(times)) = (&self.messages, exchange.request) else { return false };

@@ -93,12 +93,6 @@ fn bodies_without_length() {
 #[test]
 fn closes_every_connection_after_its_response() {
     meet(&[
-        answers_once(
-            "says so",
-            Answered(200),
-            b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
-        ),
-        answers_once("HTTP/1.0", Answered(200), b"HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok"),
         answers(
             "says so and does not",
             Answered(200),

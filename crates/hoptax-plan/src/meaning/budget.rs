@@ -117,6 +117,13 @@ fn check_streams(reader: &mut Reader<'_>, typed: &Placed<Metric>, setting: &Sett
     const ALL: [StreamKind; 3] = [StreamKind::ServerStream, StreamKind::ClientStream, StreamKind::BothWays];
     let Placed { place, value: metric } = *typed;
     let of_all = [Metric::CpuUsPerMessage, Metric::CpuUsPerStreamSecond, Metric::BytesPerStream];
+    if [Metric::GoodputShare, Metric::GoodRate].contains(&metric) {
+        if !setting.targets.iter().any(Target::has_goodput) {
+            let message = format!("only plans with `goodput` have `{}`", metric.name());
+            reader.fault(place, message, "add `goodput: { first_content: 300ms }`, or remove this budget");
+        }
+        return;
+    }
     let mut streams = setting.targets.iter().filter_map(|target| target.stream);
     if Metric::OF_TOKENS.iter().any(|of| [Some(*of), of.plain()].contains(&Some(metric))) {
         if !streams.any(|stream| stream.tokens.is_some()) {

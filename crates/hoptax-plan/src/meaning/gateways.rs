@@ -107,6 +107,7 @@ fn kind(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream, calls:
     let key = typed.url.as_ref().map(|_| "url").or(typed.pid.as_ref().map(|_| "pid"));
     let key = key.or(typed.watch.as_ref().map(|_| "watch")).or(typed.resolve.as_ref().map(|_| "resolve"));
     let key = key.or(typed.proxy_protocol.as_ref().map(|_| "proxy_protocol"));
+    let key = key.or(typed.token_file.as_ref().map(|_| "token_file"));
     let is_hop_l7 = name.value == "hop-l7";
     let key = key.or(typed.proxy.as_ref().filter(|_| !is_hop_l7).map(|_| "proxy"));
     let key = key.or(typed.proxy_credentials.as_ref().map(|_| "proxy_credentials"));
@@ -279,15 +280,15 @@ fn external(reader: &mut Reader<'_>, typed: &RawGateway, upstream: &Upstream) ->
             (String::new(), None)
         }
     };
-    let proxy_credentials = typed
-        .proxy_credentials
-        .as_ref()
-        .map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN));
+    let mut existing = |file: &Option<Placed<String>>| {
+        file.as_ref().map(|file| body::existing(reader, file.place, &file.value, bounded::TOKEN))
+    };
+    let (token_file, proxy_credentials) = (existing(&typed.token_file), existing(&typed.proxy_credentials));
     check_proxy(reader, typed, upstream);
     let proxy = typed.proxy.as_ref().map(|proxy| proxy.value);
     let proxy_protocol =
         typed.proxy_protocol.as_ref().and_then(|typed| running::proxy_protocol(reader, typed));
-    let access = Access { tls, token_file: None, resolve, proxy_protocol, proxy, proxy_credentials };
+    let access = Access { tls, token_file, resolve, proxy_protocol, proxy, proxy_credentials };
     GatewayKind::External { url, pid, access, prometheus, pods }
 }
 

@@ -75,7 +75,8 @@ fn check_faults_of_kind(reader: &mut Reader<'_>, typed: &RawGateway, kind: &Gate
         || faults.hold_first.is_some()
         || faults.retry.is_some()
         || [faults.false_end, faults.ignore_abort, faults.rewrite_usage].iter().any(Option::is_some)
-        || [faults.add_field, faults.alter_response, faults.drop_comments].iter().any(Option::is_some);
+        || [faults.add_field, faults.alter_response].iter().any(Option::is_some)
+        || [faults.drop_comments, faults.unbounded].iter().any(Option::is_some);
     let name = &typed.name.value;
     let (message, help) = match kind {
         GatewayKind::Http2Hop { upstream: HttpVersion::Http2, .. } if of_streams => (
@@ -187,6 +188,7 @@ fn read_llm(reader: &mut Reader<'_>, typed: &RawHopFaults) -> Option<HopLlm> {
         add_field: is_on(typed.add_field),
         alter_response: is_on(typed.alter_response),
         drop_comments: is_on(typed.drop_comments),
+        unbounded: is_on(typed.unbounded),
     };
     Some(llm).filter(|llm| *llm != HopLlm::default())
 }

@@ -3,9 +3,7 @@
 use super::reader::Reader;
 use crate::de::one_of;
 use crate::error::Place;
-use crate::raw::{
-    Ordered, Placed, RawKubernetes, RawPull, RawToleration, RawWatchedPods, RawWorkload, Sweep, Text,
-};
+use crate::raw::{Ordered, Placed, RawKubernetes, RawToleration, RawWatchedPods, RawWorkload, Sweep, Text};
 use crate::{HostKind, Pods, Pull, Toleration, WatchedPods, Workload, WorkloadKind, check_image, units};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -136,11 +134,7 @@ fn workload(reader: &mut Reader<'_>, typed: &RawWorkload, kind: WorkloadKind) ->
     Workload {
         kind,
         image: typed.image.value.clone(),
-        pull: typed.pull.map(|pull| match pull {
-            RawPull::Always => Pull::Always,
-            RawPull::IfNotPresent => Pull::IfNotPresent,
-            RawPull::Never => Pull::Never,
-        }),
+        pull: typed.pull,
         pull_secrets,
         requests: quantities(reader, typed.requests.as_ref()),
         limits: quantities(reader, typed.limits.as_ref()),

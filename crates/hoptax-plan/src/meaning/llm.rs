@@ -6,12 +6,12 @@ use super::templates::Template;
 use crate::error::Place;
 use crate::llm;
 use crate::raw::{
-    ApiText, Bytes, Placed, RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawTarget,
+    ApiText, Bytes, Placed, RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPause, RawPrompt, RawTarget,
     RawUpstreamLlm, Short, Sweep, Time,
 };
 use crate::units;
 use crate::{Body, BodyKind, Delay, Feature, Gateway, LlmFailure, LlmRequest, Target, Upstream, UpstreamLlm};
-use hoptax_format::llm::{Api, Leave, TokenLimits};
+use hoptax_format::llm::{Api, Leave, Pause, TokenLimits};
 use hoptax_format::messages::{StreamSpec, UNKNOWN};
 use hoptax_format::template::{self, Place as Part};
 use hoptax_record::bounded;
@@ -114,7 +114,7 @@ pub(super) fn read(
         reader.fault(call.place, "`tool_call` needs `tools`", "add tools: 1");
     }
     let most = typed.max_tokens.as_ref();
-    let request = LlmRequest {
+    let mut request = LlmRequest {
         stream: typed.stream.unwrap_or(true),
         max_tokens: most.map(|most| reader.count(Some(most), "max_tokens", 1, llm::MOST_TOKENS).max(1)),
         tools,
@@ -137,7 +137,9 @@ pub(super) fn read(
     );
     let played = played(reader, (api_place, api), upstream);
     let tokens = played.map(|model| tokens(model, &request));
+    let leaves = typed.leave.is_some();
     let leave = typed.leave.and_then(|typed| leave(reader, typed, request.stream, tokens));
+    request.pause = typed.pause.and_then(|typed| pause(reader, typed, (request.stream, leaves), tokens));
     let gap = played.map_or(Duration::ZERO, |model| model.gap);
     let stream = request.tokens(tokens.unwrap_or(UNKNOWN), gap, leave);
     if let Some(model) = played {
@@ -344,6 +346,36 @@ fn leave(
     }
 }
 
+/// Reads when the client stops reading. `leaves` says whether the plan has `leave` too, and `tokens` is the
+/// number of tokens of a response, if it is known.
+fn pause(
+    reader: &mut Reader<'_>,
+    Placed { place, value: RawPause { after_tokens, time } }: Placed<RawPause>,
+    (is_stream, leaves): (bool, bool),
+    tokens: Option<u32>,
+) -> Option<Pause> {
+    if !is_stream {
+        let message = "a client can pause only in a stream, but `stream` is false";
+        reader.fault(place, message, "remove `pause`, or remove `stream`");
+        return None;
+    }
+    if leaves {
+        reader.fault(place, "a client cannot both pause and leave", "remove `pause` or `leave`");
+        return None;
+    }
+    let number = reader.count(Some(&after_tokens), "after_tokens", 1, llm::MOST_TOKENS).max(1);
+    if let Some(tokens) = tokens.filter(|tokens| number >= *tokens) {
+        let message = format!("no token would follow the pause: a response has {tokens} tokens");
+        reader.fault(after_tokens.place, message, "write a lower number, or raise `tokens`");
+    }
+    let length = reader.unit(&time, units::duration)?;
+    if length.is_zero() {
+        reader.fault(time.place, "`time` is zero", "write a longer time, such as 2s");
+    }
+    reader.unread.push((time.place, length));
+    Some(Pause { after_tokens: number, time_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX) })
+}
+
 /// Time until the response ends or the client leaves, if the first token is due at `first`.
 fn length(
     model: &UpstreamLlm,
@@ -351,9 +383,13 @@ fn length(
     first: Duration,
 ) -> Duration {
     let whole = first.saturating_add(model.length(tokens(model, request)));
+    let until = |tokens| first.saturating_add(model.length(tokens));
+    if let Some(pause) = request.pause {
+        return whole.max(until(pause.after_tokens).saturating_add(Duration::from_nanos(pause.time_ns)));
+    }
     match stream.and_then(|stream| stream.tokens).and_then(|tokens| tokens.leave) {
         Some(Leave::AfterNs(ns)) => whole.min(Duration::from_nanos(ns)),
-        Some(Leave::AfterTokens(number)) => whole.min(first.saturating_add(model.length(number))),
+        Some(Leave::AfterTokens(number)) => whole.min(until(number)),
         None => whole,
     }
 }

@@ -35,8 +35,8 @@ pub(super) fn entries(reader: &Reader<'_>, gateways: &[Placed<Short<RawGateway>>
             let websocket = Some((message, "use hop-l7 or hop-l4"));
             return Some(Entry { place, websocket, sse: None, llm: None });
         }
-        let (place, known) = match &typed.value {
-            Short::Word(name) => (typed.place, reader.context.known.iter().find(|pack| pack.name == *name)?),
+        let (known, variant) = match &typed.value {
+            Short::Word(name) => (reader.context.known.iter().find(|pack| pack.name == *name)?, None),
             Short::Full(gateway) => {
                 let known = http::known(reader, gateway)?;
                 match http::form(Some(known), gateway) {
@@ -46,11 +46,11 @@ pub(super) fn entries(reader: &Reader<'_>, gateways: &[Placed<Short<RawGateway>>
                         let websocket = Some((message, "use its variant `connect`"));
                         return Some(Entry { place, websocket, sse: sse(known), llm: None });
                     }
-                    None => (place, known),
+                    None => (known, gateway.variant.as_ref().map(|variant| variant.value.as_str())),
                 }
             }
         };
-        let llm = known.llm.clone().map(|llm| (known.name.clone(), llm));
+        let llm = known.llm_of(variant).map(|llm| (known.name.clone(), llm.clone()));
         Some(Entry { place, websocket: websocket(known), sse: sse(known), llm })
     };
     gateways.iter().filter_map(entry).collect()

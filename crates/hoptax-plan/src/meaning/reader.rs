@@ -41,6 +41,8 @@ pub(super) struct Reader<'a> {
     pub(super) secrets: Vec<PathBuf>,
     /// Places of the pauses in bodies, and how long the pauses of a body take together.
     pub(super) pauses: Vec<(Place, Duration)>,
+    /// Places of the times in which clients do not read streams of tokens, and these times.
+    pub(super) unread: Vec<(Place, Duration)>,
     /// Places of gRPC calls.
     pub(super) calls: Vec<Place>,
     /// Places of WebSockets.
@@ -68,6 +70,7 @@ impl<'a> Reader<'a> {
             files: BTreeMap::new(),
             secrets: Vec::new(),
             pauses: Vec::new(),
+            unread: Vec::new(),
             calls: Vec::new(),
             sockets: Vec::new(),
             streams: Vec::new(),

@@ -148,9 +148,15 @@ pub(super) fn check_times(
     }
 }
 
-/// Checks that there are tokens if an objective limits the time to the first content.
+/// Checks that there are tokens if an objective limits the time to the first content, and that they have
+/// limits if it limits the goodput.
 pub(super) fn check_content(reader: &mut Reader<'_>, search: &Placed<Search>, targets: &[Target]) {
     let mut terms = search.value.objectives.iter().flat_map(|objective| &objective.terms);
+    let has_limits = targets.iter().any(|target| target.has_goodput());
+    if terms.clone().any(|term| matches!(term, Term::Goodput { .. })) && !has_limits {
+        let message = "the search limits the goodput, but the plan has no `goodput`";
+        reader.fault(search.place, message, "add `goodput: { first_content: 300ms }`, for example");
+    }
     let has_tokens = |target: &Target| target.stream.is_some_and(|stream| stream.tokens.is_some());
     if terms.any(|term| matches!(term, Term::FirstContent { .. })) && !targets.iter().any(has_tokens) {
         let message = "the search limits the time to the first content, but no target has tokens";

@@ -98,6 +98,14 @@ impl Words {
 pub(super) fn check_lengths(reader: &mut Reader<'_>, timeouts: &Timeouts, load: &[LoadPoint]) {
     let shortest = load.iter().map(|point| point.duration).min();
     check_whole(reader, timeouts, shortest);
+    for (place, pause) in std::mem::take(&mut reader.unread) {
+        if pause >= timeouts.total {
+            let (pause, timeout) = (show_duration(pause), show_duration(timeouts.total));
+            let message =
+                format!("every response would time out: the pause is {pause}, and the timeout is {timeout}");
+            reader.fault(place, message, "raise `timeout`, or use a shorter `time`");
+        }
+    }
     for Timed { place, stream, length, silence, deadline } in std::mem::take(&mut reader.streams) {
         if length.is_zero() && !stream.is_endless() {
             continue;

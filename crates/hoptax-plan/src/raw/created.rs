@@ -3,6 +3,7 @@
 
 use super::forms::one_of;
 use super::{Ordered, Placed, Sweep, Text, Time};
+use crate::Pull;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -90,7 +91,7 @@ pub(crate) struct RawWorkload {
     #[schemars(with = "Text")]
     pub(crate) image: Placed<String>,
     /// When the node pulls the image. Default: Kubernetes decides by the image's tag.
-    pub(crate) pull: Option<RawPull>,
+    pub(crate) pull: Option<Pull>,
     /// Names of secrets with credentials for the registry. Default: none.
     pub(crate) pull_secrets: Option<Vec<Placed<Text>>>,
     /// Only for a job: number of pods. Each runs a generator. Default: 1.
@@ -113,19 +114,6 @@ pub(crate) struct RawWorkload {
     pub(crate) annotations: Option<Ordered<Placed<Text>>>,
     /// The cluster removes everything after this time, even if hoptax was killed. Default: 6h.
     pub(crate) at_most: Option<Placed<Time>>,
-}
-
-/// When a node pulls an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
-#[schemars(rename = "PullText")]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum RawPull {
-    /// For each pod.
-    Always,
-    /// If the node does not have it.
-    IfNotPresent,
-    /// Never: the node must have it.
-    Never,
 }
 
 /// A taint of nodes that pods tolerate.

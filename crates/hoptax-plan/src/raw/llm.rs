@@ -83,6 +83,9 @@ pub(crate) struct RawLlm {
     pub(crate) unique: Option<bool>,
     /// When the client leaves before the end of a response. Only with streams. Default: never.
     pub(crate) leave: Option<Placed<RawLeave>>,
+    /// When the client stops reading a response for a time. Only with streams, and without `leave`. Default:
+    /// never.
+    pub(crate) pause: Option<Placed<RawPause>>,
     /// API key. A secret key belongs in a file: see `headers`. Default: hoptax.
     pub(crate) key: Option<Placed<Text>>,
 }
@@ -122,4 +125,16 @@ pub(crate) struct RawLeave {
     /// Number of tokens that have arrived.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) after_tokens: Option<Placed<u32>>,
+}
+
+/// When a client stops reading, and for how long.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(rename = "llm-pause")]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawPause {
+    /// Number of tokens that have arrived.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub(crate) after_tokens: Placed<u32>,
+    /// Time without reading. Shorter than the timeout.
+    pub(crate) time: Placed<Time>,
 }

@@ -15,12 +15,12 @@ mod request;
 mod texts;
 
 pub(crate) use created::{
-    RawDestroy, RawKubernetes, RawOutputs, RawPull, RawTerraform, RawToleration, RawWatchedPods, RawWorkload,
+    RawDestroy, RawKubernetes, RawOutputs, RawTerraform, RawToleration, RawWatchedPods, RawWorkload,
 };
 pub(crate) use event::{RawAction, RawEvent};
 pub(crate) use forms::{JsonText, Ordered, Placed, Short, Sweep};
 pub(crate) use host::{RawCommand, RawHost, RawRoles};
-pub(crate) use llm::{RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPrompt, RawUpstreamLlm};
+pub(crate) use llm::{RawGoodput, RawLeave, RawLlm, RawLlmFailure, RawPause, RawPrompt, RawUpstreamLlm};
 pub(crate) use load::{RawLoad, RawLoadSelector, RawLoop, RawRetry, RawSearch};
 pub(crate) use messages::{
     RawEvents, RawMessage, RawUpstreamEvents, RawWebSocket, RawWebSocketCompression, RawWebSocketKind,
@@ -412,6 +412,9 @@ pub(crate) struct RawGateway {
     pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
+    /// File with a bearer token on a single line, for an `external` gateway. Default: the upstream's.
+    #[schemars(with = "Option<Text>")]
+    pub(crate) token_file: Option<Placed<String>>,
     /// If an `external` gateway or `hop-l7` is a forward proxy, how requests ask it for the upstream:
     /// `forward` names the upstream's whole URL in each request, `connect` opens a tunnel for each
     /// connection.
@@ -612,6 +615,8 @@ pub(crate) struct RawHopFaults {
     pub(crate) alter_response: Option<bool>,
     /// `hop-l7`: drop the comments between events. Default: false.
     pub(crate) drop_comments: Option<bool>,
+    /// `hop-l7`: read all that the upstream sends, although the client does not read. Default: false.
+    pub(crate) unbounded: Option<bool>,
 }
 
 /// CPUs of each role. hoptax does not pin a role that is not listed.

@@ -80,7 +80,7 @@ texts! {
     ObjectiveText {
         "type": "string",
         "description": "Limits on p1 to p99.999, mean, max, errors or throughput, such as p99 < 10ms and \
-            errors < 0.1%. Of streams of tokens also first_content_p99."
+            errors < 0.1%. Of streams of tokens also first_content_p99 and goodput."
     }
     StageText {
         "type": "string",

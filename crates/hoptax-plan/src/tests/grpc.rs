@@ -69,10 +69,7 @@ fn wrong_calls_are_refused() {
         ("{ body: 9B, grpc: { service: a, method: B } }", "a target with `grpc` has no `body`; write"),
         ("{ grpc: { service: a, method: B, deadline: 0s } }", "`deadline` is zero; write a longer time"),
         ("{ expect: { grpc: ok } }", "`expect.grpc` needs a target with `grpc`; write `status`"),
-        (
-            "{ grpc: { service: a, method: B }, expect: { grpc: fine } }",
-            "`fine` is not a gRPC status; use one of ok, cancelled, unknown",
-        ),
+        ("{ grpc: { service: a, method: B }, expect: { grpc: fine } }", "`fine` is not a gRPC status; use"),
     ] {
         let faults = faults(&plan(target, ""));
         assert!(faults.len() == 1 && faults[0].contains(expected), "{faults:?}");
@@ -148,17 +145,8 @@ fn wrong_streams_are_refused() {
         ("kind: unary, every: 5ms", "a unary call has no `every`; add `kind`"),
         ("kind: both-ways, messages: 0", "`messages` is zero; write 1 or more"),
         ("kind: both-ways, messages: 1000001", "`messages` is too large: 1000001; write 1000000 or less"),
-        (
-            "kind: server-stream, every: 3s",
-            "every call would time out: its messages are 3s apart, and the timeout is 3s; raise `timeout`, \
-             or use a shorter `every`",
-        ),
-        (
-            "kind: both-ways, every: 20ms, deadline: 180ms",
-            "every call would end at its deadline: the 10 messages of a call take 180ms, and `deadline` is \
-             180ms; raise `deadline`, use fewer `messages` or a shorter `every`, or write `expect: { grpc: \
-             deadline-exceeded }`",
-        ),
+        ("kind: server-stream, every: 3s", "every call would time out: its messages are 3s apart, and the"),
+        ("kind: both-ways, every: 20ms, deadline: 180ms", "every call would end at its deadline: the 10"),
         ("kind: both-ways, message: 10B", "a message of 10B has no room for its number and its time; use at"),
         ("kind: both-ways, message: 5MiB", "has 5242880 bytes with its number and its time; use at most 4M"),
         ("kind: both-ways, compression: gzip", "compression would hide the number and the time in each"),
@@ -303,20 +291,11 @@ fn messages_of_a_proto_file_are_encoded() {
 #[test]
 fn a_call_must_fit_its_proto_file() {
     for (call, expected) in [
-        (
-            "method: Say, kind: server-stream",
-            "`kind` is server-stream, but echo.Echo/Say is unary in the `.proto` file; write unary, or",
-        ),
+        ("method: Say, kind: server-stream", "`kind` is server-stream, but echo.Echo/Say is unary in the"),
         ("method: Sya", "the service `echo.Echo` has no method `Sya`; did you mean `Say`?"),
-        (
-            "method: Say, message: { json: { txet: hi } }",
-            "`txet` is not a field of `echo.Request`, nor of the messages in it; did you mean `text`?",
-        ),
+        ("method: Say, message: { json: { txet: hi } }", "`txet` is not a field of `echo.Request`, nor of"),
         ("method: Say, message: { json: { text: 5 } }", "the message does not fit `echo.Request`: invalid"),
-        (
-            "method: Say, message: { json: { text: '{{seq}}' } }",
-            "a message cannot contain templates, because they would change the lengths in it; write fixed",
-        ),
+        ("method: Say, message: { json: { text: '{{seq}}' } }", "a message cannot contain templates,"),
         ("method: Say, messages: 3", "a unary call has no `messages`"),
     ] {
         let faults = shown(with_proto(call));

@@ -216,7 +216,7 @@ fn hop_l7_has_faults() {
     let hops =
         format!("{first}, {{ name: hop-l7, label: b, faults: {{ refuse: 1%, cut: 1s, deflate: drop }} }}");
     let of_llm = "hold_first: 25ms, false_end: true, ignore_abort: true, retry: 2, rewrite_usage: true, \
-                  add_field: true, alter_response: false, drop_comments: true";
+                  add_field: true, alter_response: false, drop_comments: true, unbounded: true";
     let hops = format!("{hops}, {{ name: hop-l7, label: c, faults: {{ {of_llm} }} }}");
     let plan = on(&hops, "1.1").expect("valid");
     let faults = plan.gateways.iter().map(|gateway| match &gateway.kind {
@@ -241,6 +241,7 @@ fn hop_l7_has_faults() {
         add_field: true,
         alter_response: false,
         drop_comments: true,
+        unbounded: true,
     };
     let of_llm = HopFaults { llm: Some(llm), ..HopFaults::default() };
     assert_eq!(faults, [of_events, of_websockets, of_llm]);
@@ -252,7 +253,7 @@ fn hop_l7_has_faults() {
             "1% of WebSockets refused, WebSockets cut after 1s, extensions of WebSockets dropped",
             "first events kept for 25ms, refused requests sent again 2 times, good ends of streams that \
              were cut, aborts ignored, numbers of tokens changed, a field added to requests, comments \
-             dropped",
+             dropped, unread responses kept",
         ]
     );
     assert!(faults.iter().all(HopFaults::is_of_streams) && !faults.iter().any(HopFaults::is_of_calls));

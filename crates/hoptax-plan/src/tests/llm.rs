@@ -1,7 +1,7 @@
 //! Tests of language models.
 
 use super::*;
-use hoptax_format::llm::{Api, Leave, TokenLimits, TokenSpec};
+use hoptax_format::llm::{Api, Leave, Pause, TokenLimits, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamSpec, UNKNOWN};
 
 const LOAD: &str = "gateways: []\nload: [{ loop: closed, connections: 1, duration: 10s }]\n";
@@ -39,7 +39,7 @@ fn short_forms_have_defaults() {
     assert_eq!(upstream.llm, Some(UpstreamLlm::default()));
     let (target, request) = target(&text);
     assert_eq!(request, LlmRequest::usual(Api::OpenAi));
-    let tokens = TokenSpec { api: Api::OpenAi, usage: true, leave: None, goodput: None };
+    let tokens = TokenSpec { api: Api::OpenAi, usage: true, leave: None, pause: None, goodput: None };
     assert_eq!(stream(&target), (20, 0, tokens));
     let found = (target.name.as_str(), target.method.as_str(), target.path.as_str());
     assert_eq!(found, ("openai gpt-4o-mini, 1KiB, 20 tokens", "POST", "/v1/chat/completions"));
@@ -80,7 +80,7 @@ fn all_keys_are_understood() {
     let (target, request) = target(&text);
     // Requests of Anthropic's API name at least a usual maximum.
     let leave = Some(Leave::AfterNs(200_000_000));
-    let tokens = TokenSpec { api: Api::Anthropic, usage: true, leave, goodput: None };
+    let tokens = TokenSpec { api: Api::Anthropic, usage: true, leave, pause: None, goodput: None };
     assert_eq!(stream(&target), (1024, 10_000_000, tokens));
     let named = (target.path.as_str(), request.model.as_str(), request.tools, request.tool_call);
     assert_eq!((named, target.body_is_template), (("/x", "m/1", 2, true), true));
@@ -97,6 +97,9 @@ fn requests_decide_how_long_responses_are() {
     assert_eq!(tokens("max_tokens: 7").0, 7);
     assert!(!tokens("max_tokens: 70, include_usage: false").2.usage);
     assert_eq!(tokens("leave: { after_tokens: 50 }").2.leave, Some(Leave::AfterTokens(50)));
+    let (paused, request) = of("pause: { after_tokens: 5, time: 2s }");
+    let pause = Some(Pause { after_tokens: 5, time_ns: 2_000_000_000 });
+    assert_eq!((stream(&paused).2.pause, request.pause), (pause, pause));
     let (whole, request) = of("api: responses, stream: false");
     assert_eq!((whole.stream, request.stream, whole.varies), (None, false, true));
     let (unique, _) = of("unique: true");
@@ -158,6 +161,13 @@ fn wrong_requests_are_refused() {
         ("{ llm: { leave: { after: 0s } } }", "`after` is zero"),
         ("{ llm: { leave: { after_tokens: 21 } } }", "a response has 20 tokens, not 21; write 20 or less"),
         ("{ llm: { stream: false, leave: { after: 1s } } }", "a client can leave only a stream"),
+        ("{ llm: { stream: false, pause: { after_tokens: 1, time: 1s } } }", "can pause only in a stream"),
+        ("{ llm: { leave: { after: 1s }, pause: { after_tokens: 1, time: 1s } } }", "both pause and leave"),
+        ("{ llm: { pause: { after_tokens: 0, time: 1s } } }", "`after_tokens` is zero; write 1 or more"),
+        ("{ llm: { pause: { after_tokens: 20, time: 1s } } }", "no token would follow the pause: a response"),
+        ("{ llm: { pause: { after_tokens: 1, time: 0s } } }", "`time` is zero"),
+        ("{ llm: { pause: { after_tokens: 1, time: 3s } } }", "the pause is 3s, and the timeout is 3s"),
+        ("{ llm: { pause: { after_tokens: 1 } } }", "time"),
         ("[{ llm: openai }, { llm: openai }]", "two targets have the default name `openai gpt-4o-mini, 1KiB"),
     ] {
         one_fault(&plan("apis: openai", target), expected);
@@ -190,6 +200,24 @@ fn goodput_needs_limits_and_whole_streams() {
     ] {
         one_fault(&of(target, limits), expected);
     }
+}
+
+#[test]
+fn budgets_and_objectives_of_goodput_need_its_limits() {
+    let text = |load: &str, budget: &str, limits: &str| {
+        let plan = plan("", "{ llm: openai }").replace(LOAD.trim(), load.trim());
+        plan.replace("gateways: []", "gateways: [nginx]") + budget + limits
+    };
+    let limits = "goodput: { first_content: 300ms }\n";
+    let budget = "budget: [{ metric: goodput_share, min: 99% }, { metric: good_rate, min: 5/s }]\n";
+    let read = good(&text(LOAD, budget, limits));
+    assert_eq!([0, 1].map(|index| read.budget[index].min), [Some(0.99), Some(5.0)]);
+    let one = "budget: [{ metric: goodput_share, min: 99% }]\n";
+    one_fault(&text(LOAD, one, ""), "only plans with `goodput` have `goodput_share`");
+    let search = "gateways: []\nload: [{ loop: open, connections: 8, duration: 5s, search: { slo: \"goodput \
+                  >= 99%\", from: 100/s, to: 900/s } }]\n";
+    good(&text(search, "", limits));
+    one_fault(&text(search, "", ""), "the search limits the goodput, but the plan has no `goodput`");
 }
 
 #[test]

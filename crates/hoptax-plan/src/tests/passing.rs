@@ -46,6 +46,7 @@ fn a_gateway_for_language_models_must_know_the_api_and_the_model_of_each_target(
     let mut context = context();
     let llm = LlmGateway {
         apis: vec![Api::OpenAi, Api::Responses],
+        prefix: String::new(),
         headers: BTreeMap::new(),
         model: Some("small".to_owned()),
     };
@@ -80,4 +81,25 @@ fn a_gateway_for_language_models_must_know_the_api_and_the_model_of_each_target(
     ] {
         assert!(refused.contains(message) && refused.contains(help), "{refused}");
     }
+}
+
+#[test]
+fn a_variant_can_be_for_language_models_only() {
+    let mut context = context();
+    let (prefix, headers) = (String::new(), BTreeMap::new());
+    let llm = LlmGateway { apis: vec![Api::OpenAi], prefix, headers, model: None };
+    for pack in context.known.iter_mut().filter(|pack| pack.name == "envoy") {
+        pack.variants = ["default", "ai"].map(str::to_owned).to_vec();
+        pack.llm_variants = [("ai".to_owned(), llm.clone())].into();
+    }
+    let is_refused = |target: &str, gateway: &str| {
+        let text = format!("{target}\ngateways: [{gateway}]\nload: [{{ loop: closed, connections: 1 }}]\n");
+        parse("plans/x.yaml", &text, &[], &context).is_err()
+    };
+    let asked = "upstream: { llm: {} }\ntarget: { llm: { api: openai } }";
+    for gateway in ["envoy", "{ name: envoy, variant: ai }"] {
+        assert!(!is_refused(asked, gateway), "{gateway}");
+    }
+    let plain = "target: { path: / }";
+    assert!(!is_refused(plain, "envoy") && is_refused(plain, "{ name: envoy, variant: ai }"));
 }

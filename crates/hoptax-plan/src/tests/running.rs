@@ -117,6 +117,18 @@ fn a_certificate_can_have_an_address_as_its_only_name_or_be_accepted_unseen() {
 }
 
 #[test]
+fn only_a_gateway_that_already_runs_has_its_own_token() {
+    let directory = directory();
+    let read = |gateway: &str| read(&format!("gateways: [{gateway}]\n{LOAD}"), directory.path());
+    let plan = read("{ name: external, url: \"http://a.c\", token_file: token }");
+    let plan = plan.unwrap_or_else(|error| panic!("{error}"));
+    let GatewayKind::External { access, .. } = &plan.gateways[0].kind else { panic!("external") };
+    assert_eq!(access.token_file, Some(directory.path().join("token")));
+    let error = read("{ name: envoy, token_file: token }").expect_err("hoptax starts it");
+    assert!(error.contains("`token_file` is only for a gateway that already runs"), "{error}");
+}
+
+#[test]
 fn connections_can_begin_with_the_proxy_protocol() {
     let at = Path::new(".");
     let plan = |upstream: &str, gateway: &str| {

@@ -77,17 +77,9 @@ fn wrong_events_of_the_upstream_are_refused() {
         ("split: 2, per_write: 3", "`split` cuts single events, but `per_write` sends 3 at a time; remove"),
         ("heartbeat: 0s", "`heartbeat` is zero; write a longer time"),
         ("count: endless", "endless events without a `gap` would be sent without a pause; add `gap`"),
-        (
-            "gap: 3s",
-            "every response would time out: its events are 3s apart, and the timeout is 3s; raise `timeout`, \
-             or add a shorter `heartbeat`",
-        ),
+        ("gap: 3s", "every response would time out: its events are 3s apart, and the timeout is 3s; raise"),
         ("first: 4s", "every response would time out: its events are 4s apart, and the timeout is 3s"),
-        (
-            "count: 11, gap: 1s",
-            "no response would end in a trial: the 11 events of a response take 10s, and a trial takes 10s; \
-             raise `duration` in `load`, or use fewer events or less time between them",
-        ),
+        ("count: 11, gap: 1s", "no response would end in a trial: the 11 events of a response take 10s,"),
     ] {
         one_fault(&format!("upstream: {{ events: {{ {typed} }} }}\n{CLOSED}"), expected);
     }

@@ -73,10 +73,7 @@ fn wrong_websockets_are_refused() {
     for (target, expected) in [
         ("{ method: GET, websocket: {} }", "a target with `websocket` has no `method`; remove it"),
         ("{ body: 1B, websocket: {} }", "a target with `websocket` has no `body`; write `message`"),
-        (
-            "{ body: { size: 1B, chunked: true }, websocket: {} }",
-            "a target with `websocket` has no `body`; write `message`",
-        ),
+        ("{ body: { size: 1B, chunked: true }, websocket: {} }", "a target with `websocket` has no `body`;"),
         ("{ expect: { status: 404 }, websocket: {} }", "has no `expect.status`; remove it: the status is"),
         ("{ expect: { body: { contains: a } }, websocket: {} }", "has no `expect.body`; remove it"),
         ("{ websocket: { kind: stream } }", "unknown value `stream`"),
@@ -91,19 +88,9 @@ fn wrong_websockets_are_refused() {
         ("{ websocket: { kind: push, message: 64B } }", "only with `kind: echo` does the client send"),
         ("{ websocket: { kind: push, messages: endless } }", "endless messages without `every` would"),
         ("{ path: \"/{{seq}}\", websocket: { kind: push } }", "knows a WebSocket by its path, but this"),
-        (
-            "[{ name: a, websocket: { kind: push } }, { name: b, websocket: {} }]",
-            "`a` and `b` have one path with different messages; write the same `kind`",
-        ),
-        (
-            "{ websocket: { every: 3s } }",
-            "every WebSocket would time out: its messages are 3s apart, and the timeout is 3s; raise \
-             `timeout`, or use a shorter `every`",
-        ),
-        (
-            "{ websocket: { messages: 11, every: 1s } }",
-            "no WebSocket would end in a trial: the 11 messages of a WebSocket take 10s, and a trial takes",
-        ),
+        ("[{ name: a, websocket: { kind: push } }, { name: b, websocket: {} }]", "`a` and `b` have one"),
+        ("{ websocket: { every: 3s } }", "every WebSocket would time out: its messages are 3s apart, and"),
+        ("{ websocket: { messages: 11, every: 1s } }", "no WebSocket would end in a trial: the 11 messages"),
     ] {
         one_fault(&plan(target), expected);
     }

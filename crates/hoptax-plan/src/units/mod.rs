@@ -296,9 +296,9 @@ fn shares_of<T>(
 pub fn budget_value(metric: Metric, text: &str) -> Result<f64, UnitError> {
     match metric {
         _ if metric.is_time() => Ok(duration(text)?.as_nanos() as f64 / 1000.0),
-        Metric::ErrorShare => share(text),
+        Metric::ErrorShare | Metric::GoodputShare => share(text),
         _ if metric.quantity() == Quantity::Bytes => Ok(size(text)? as f64),
-        Metric::Throughput => rate(text),
+        Metric::Throughput | Metric::GoodRate => rate(text),
         // All other metrics are ratios.
         _ => match split(text) {
             Some((number, "")) => Ok(number),
@@ -315,9 +315,9 @@ pub fn budget_value(metric: Metric, text: &str) -> Result<f64, UnitError> {
 pub fn show_budget_value(metric: Metric, value: f64) -> String {
     match metric {
         _ if metric.is_time() => show_duration(Duration::from_nanos((value * 1000.0).round() as u64)),
-        Metric::ErrorShare => show_share(value),
+        Metric::ErrorShare | Metric::GoodputShare => show_share(value),
         _ if metric.quantity() == Quantity::Bytes => show_size(value as u64),
-        Metric::Throughput => show_rate(value),
+        Metric::Throughput | Metric::GoodRate => show_rate(value),
         _ => value.to_string(),
     }
 }

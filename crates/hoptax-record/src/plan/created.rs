@@ -100,8 +100,9 @@ pub enum WorkloadKind {
 }
 
 /// When a node pulls an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "PullText")]
 pub enum Pull {
     /// For each pod.
     Always,

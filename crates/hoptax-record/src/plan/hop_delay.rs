@@ -84,6 +84,8 @@ pub struct HopLlm {
     pub alter_response: bool,
     /// Whether the hop drops the comments between events.
     pub drop_comments: bool,
+    /// Whether the hop reads all that the upstream sends, although the client does not read.
+    pub unbounded: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -101,7 +103,8 @@ impl HopFaults {
     pub const OF_CALLS: &str = "`deadline`";
     /// The keys of a plan for faults that only `hop-l7` can plant.
     pub const OF_STREAMS: &str = "`merge`, `bunch`, `refuse`, `cut`, `deflate`, `hold_first`, `false_end`, \
-        `ignore_abort`, `retry`, `rewrite_usage`, `add_field`, `alter_response` and `drop_comments`";
+        `ignore_abort`, `retry`, `rewrite_usage`, `add_field`, `alter_response`, `drop_comments` and \
+        `unbounded`";
 
     /// True if a fault is one of gRPC calls, which only `hop-h2` can plant.
     pub fn is_of_calls(&self) -> bool {
@@ -262,7 +265,7 @@ impl fmt::Display for HopFaults {
 impl fmt::Display for HopLlm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { hold_first, false_end, ignore_abort, retry, .. } = *self;
-        let Self { rewrite_usage, add_field, alter_response, drop_comments, .. } = *self;
+        let Self { rewrite_usage, add_field, alter_response, drop_comments, unbounded, .. } = *self;
         let hold_first =
             (!hold_first.is_zero()).then(|| format!("first events kept for {}", show_duration(hold_first)));
         let retry = (retry > 0).then(|| format!("refused requests sent again {retry} times"));
@@ -273,6 +276,7 @@ impl fmt::Display for HopLlm {
             (add_field, "a field added to requests"),
             (alter_response, "a field added to responses"),
             (drop_comments, "comments dropped"),
+            (unbounded, "unread responses kept"),
         ];
         let others = others.into_iter().filter(|(is_on, _)| *is_on).map(|(_, words)| words.to_owned());
         f.write_str(&[hold_first, retry].into_iter().flatten().chain(others).collect::<Vec<_>>().join(", "))

@@ -1,7 +1,7 @@
 //! Language models: the one that the built-in upstream plays, and requests to it.
 
 use super::delay::Delay;
-use hoptax_format::llm::{Api, Leave, TokenSpec};
+use hoptax_format::llm::{Api, Leave, Pause, TokenSpec};
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -157,6 +157,9 @@ pub struct LlmRequest {
     /// Whether each prompt begins differently, so that no cache knows a part of it.
     #[serde(default)]
     pub unique: bool,
+    /// When the client stops reading a stream for a time. Absent if it never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<Pause>,
 }
 
 impl LlmRequest {
@@ -180,6 +183,7 @@ impl LlmRequest {
             tool_call: false,
             include_usage: true,
             unique: false,
+            pause: None,
         }
     }
 
@@ -190,7 +194,7 @@ impl LlmRequest {
         let every_ns = u64::try_from(gap.as_nanos()).unwrap_or(u64::MAX);
         self.stream.then(|| StreamSpec {
             carrier: Carrier::Events,
-            tokens: Some(TokenSpec { api: self.api, usage, leave, goodput: None }),
+            tokens: Some(TokenSpec { api: self.api, usage, leave, pause: self.pause, goodput: None }),
             ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns)
         })
     }
@@ -210,6 +214,16 @@ impl LlmRequest {
         };
         let all = [("content-type", "application/json"), ("accept", accept)].into_iter().chain(login);
         all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    }
+
+    /// True if this header has the [usual key](Self::USUAL_KEY).
+    pub fn is_usual_key(name: &str, value: &str) -> bool {
+        let key = match name.to_ascii_lowercase().as_str() {
+            "authorization" => value.strip_prefix("Bearer "),
+            "x-api-key" => Some(value),
+            _ => None,
+        };
+        key == Some(Self::USUAL_KEY)
     }
 
     /// Adds [the headers](Self::headers) that `headers` does not have.

@@ -48,6 +48,11 @@ pub enum Term {
         /// The share, 0 to 1.
         least: f64,
     },
+    /// At least this share of the due requests must meet all limits of the plan's `goodput`.
+    Goodput {
+        /// The share, 0 to 1.
+        least: f64,
+    },
 }
 
 /// A figure of times.
@@ -103,7 +108,9 @@ impl Term {
                 format!("{} < {}", self.name(), show_duration(*below))
             }
             Self::Errors { below } => format!("errors < {}", show_share(*below)),
-            Self::Throughput { least } => format!("throughput >= {}", show_share(*least)),
+            Self::Throughput { least } | Self::Goodput { least } => {
+                format!("{} >= {}", self.name(), show_share(*least))
+            }
         }
     }
 
@@ -129,6 +136,7 @@ fn kind(term: &Term) -> String {
         Term::FirstContent { of, .. } => format!("first_content_{}", of.show()),
         Term::Errors { .. } => "errors".to_owned(),
         Term::Throughput { .. } => "throughput".to_owned(),
+        Term::Goodput { .. } => "goodput".to_owned(),
     }
 }
 

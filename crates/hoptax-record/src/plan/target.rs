@@ -24,7 +24,7 @@ pub struct Imported {
 }
 
 /// A target.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// Unique name among the targets.
     #[serde(default)]
@@ -94,21 +94,13 @@ impl Target {
             weight: 1,
             method: "GET".to_owned(),
             path: path.to_owned(),
-            headers: Vec::new(),
-            body: None,
-            body_is_template: false,
-            chunked: None,
-            grpc: false,
-            stream: None,
-            llm: None,
-            encoded: None,
-            descriptors: None,
-            gzip: false,
-            checks: Vec::new(),
-            varies: false,
-            ignore_headers: Vec::new(),
-            rate_limit: None,
+            ..Self::default()
         }
+    }
+
+    /// Whether its streams of tokens have limits that make a request good.
+    pub fn has_goodput(&self) -> bool {
+        self.stream.and_then(|stream| stream.tokens).is_some_and(|tokens| tokens.goodput.is_some())
     }
 
     /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix. Those

@@ -158,13 +158,13 @@ pub struct FailedTrial {
 
 /// Waits of requests of HTTP/2.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Waits {
+pub struct Waits<T = Latency> {
     /// From the scheduled time until the request had a connection.
-    pub connection: Latency,
+    pub connection: T,
     /// From then until it had a stream.
-    pub stream: Latency,
+    pub stream: T,
     /// From sending its head until the flow-control window had room for its whole body.
-    pub window: Latency,
+    pub window: T,
 }
 
 /// Numbers of messages of streams.
@@ -203,34 +203,34 @@ pub struct Tokens {
 
 /// Times of messages of streams. Times that were not recorded are left out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MessageTimes {
+pub struct MessageTimes<T = Latency> {
     /// From when the client's message was due until its answer arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub response_time: Option<Latency>,
+    pub response_time: Option<T>,
     /// From sending the request until the first message arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_message: Option<Latency>,
+    pub first_message: Option<T>,
     /// From when the server's message was due at the server until it arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub age: Option<Latency>,
+    pub age: Option<T>,
     /// From the arrival of a message to that of the next message of the same call.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub gap: Option<Latency>,
+    pub gap: Option<T>,
     /// From sending the request until the head of the response had arrived.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub headers: Option<Latency>,
+    pub headers: Option<T>,
     /// Fan-out: from when a message was due until the last connection had it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub reach: Option<Latency>,
+    pub reach: Option<T>,
     /// Streams of tokens: from sending the request until the first event arrived, with content or without.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_event: Option<Latency>,
+    pub first_event: Option<T>,
     /// Age of the first token of each stream.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub first_age: Option<Latency>,
+    pub first_age: Option<T>,
     /// Time per token (TPOT) of each stream: from the first token to the last ÷ (tokens − 1).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_time: Option<Latency>,
+    pub token_time: Option<T>,
 }
 
 /// Connections, over all trials.

@@ -81,8 +81,8 @@ pub struct Report {
     pub stopped: Option<Stopped>,
     /// Method and path of the requests. If there are several targets, the method, path and share of each.
     pub target: String,
-    /// Profile that selects the gateways' settings: `equalised` or `stock`.
-    pub profile: &'static str,
+    /// Settings of the gateways.
+    pub profile: super::plan::Profile,
     /// Number of planned trials, including the trials of direct.
     pub trials_planned: u32,
     /// Number of recorded trials.

@@ -165,15 +165,7 @@ impl Connection {
     /// Sends a request and waits for its answer. Fails if the request failed, or there is no answer within
     /// `limit`.
     pub(super) fn ask<T: DeserializeOwned>(&self, request: Request, limit: Duration) -> Result<T, Failure> {
-        let mut call = self.begin(request)?;
-        let deadline = clock::now() + limit.as_nanos() as u64;
-        loop {
-            match call.wait(deadline)? {
-                Event::Done(value) => return Ok(value),
-                Event::Update(_) => {}
-                Event::Nothing => return Err(call.too_late(limit)),
-            }
-        }
+        self.begin(request)?.answer(limit)
     }
 
     /// Sends a request. Fails if the connection has ended, or the request is too long.
@@ -204,6 +196,18 @@ impl Drop for Connection {
 }
 
 impl Call {
+    /// Waits for the answer. Fails if the request failed, or there is no answer within `limit`.
+    pub(super) fn answer<T: DeserializeOwned>(mut self, limit: Duration) -> Result<T, Failure> {
+        let deadline = clock::now() + limit.as_nanos() as u64;
+        loop {
+            match self.wait(deadline)? {
+                Event::Done(value) => return Ok(value),
+                Event::Update(_) => {}
+                Event::Nothing => return Err(self.too_late(limit)),
+            }
+        }
+    }
+
     /// The next message, or [`Event::Nothing`] at the moment `until` of our clock. Fails if the request
     /// failed, or the connection has ended.
     pub(super) fn wait<T: DeserializeOwned>(&mut self, until: u64) -> Result<Event<T>, Failure> {

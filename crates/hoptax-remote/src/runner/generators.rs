@@ -180,6 +180,7 @@ fn add(one: RoleUsage, other: RoleUsage) -> RoleUsage {
         pss_bytes_max: both(one.pss_bytes_max, other.pss_bytes_max),
         cpu_ns_by_window: by_window(one.cpu_ns_by_window, &other.cpu_ns_by_window),
         rss_bytes_by_window: by_window(one.rss_bytes_by_window, &other.rss_bytes_by_window),
+        rss_bytes_before: both(one.rss_bytes_before, other.rss_bytes_before),
         // The limit that throttled longest counts.
         throttled_ns: one.throttled_ns.max(other.throttled_ns),
         cpus_allowed: one.cpus_allowed,

@@ -12,8 +12,8 @@ const TAXES = {
 };
 // The page shows the first of these that was measured.
 const OF_MESSAGES = {
-  added_message_p50: { axis: "added response time of messages at the median", kind: kinds.time },
-  added_age_p50: { axis: "added age of messages at the median", kind: kinds.time },
+  added_message_p50: { axis: `added response time of ${page.message}s at the median`, kind: kinds.time },
+  added_age_p50: { axis: `added age of ${page.message}s at the median`, kind: kinds.time },
 };
 const PRICES = {
   added_p50: { name: "p50", axis: "added at the median", kind: kinds.time },

@@ -265,7 +265,7 @@ pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> 
         .at(load)
         .filter_map(|case| Some(row(model, &case.gateway, case.tax.as_ref()?.get(metric)?)))
         .collect();
-    let floor = model.noise_floor.get(load.index).and_then(|floor| floor.get(metric));
+    let floor = model.noise_floor.by_load.get(load.index).and_then(|floor| floor.get(metric));
     Ranked::new(Unit::Time, floor, rows)
 }
 

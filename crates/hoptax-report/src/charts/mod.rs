@@ -66,7 +66,8 @@ pub fn has(chart: Chart, model: &Model, load: &Load) -> bool {
 
 /// The load point that a report shows first. `None` if the run has only searches.
 pub fn shown_first(model: &Model) -> Option<&Load> {
-    let of_starts = model.noise_floor.first().filter(|_| model.measured_starts()).map(|floor| &floor.load);
+    let of_starts =
+        model.noise_floor.by_load.first().filter(|_| model.measured_starts()).map(|floor| &floor.load);
     headline::for_latency(&mut model.loads()).or(of_starts)
 }
 

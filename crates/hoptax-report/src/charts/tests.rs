@@ -139,7 +139,7 @@ fn every_chart_can_be_drawn_as_svg_and_png() {
             Chart::StreamLife => &tokens,
             _ => &swept,
         };
-        let mut loads = model.noise_floor.iter().map(|floor| &floor.load);
+        let mut loads = model.noise_floor.by_load.iter().map(|floor| &floor.load);
         let is_of_searches = matches!(chart, Chart::Frontier | Chart::Capacity);
         let load = loads.find(|load| load.search.is_some() == is_of_searches).expect("one");
         assert!(has(chart, model, load), "{}", chart.name());

@@ -1,19 +1,22 @@
 //! The hosts of a run, and the network between them.
 
-use crate::model::Model;
 use hoptax_analysis as analysis;
 use hoptax_record::RunHost;
-use hoptax_record::report::{HostFigures, Hosts, LegFigures};
+use hoptax_record::report::{HostFigures, Hosts, LegFigures, SameLoad};
+use std::collections::BTreeMap;
 
 /// `None` if the run has only one host.
-pub(super) fn hosts(model: &Model) -> Option<Hosts> {
-    let network = &model.network;
-    (!model.hosts.is_empty()).then(|| Hosts {
-        hosts: model.hosts.iter().map(|(name, one)| host(name, one)).collect(),
+pub(crate) fn hosts(
+    hosts: &BTreeMap<String, RunHost>,
+    network: &analysis::Network,
+    same_loads: &[SameLoad],
+) -> Option<Hosts> {
+    (!hosts.is_empty()).then(|| Hosts {
+        hosts: hosts.iter().map(|(name, one)| host(name, one)).collect(),
         legs: network.legs.iter().map(leg).collect(),
         same_way: network.same_way,
         splits: network.splits.clone(),
-        same_loads: model.same_loads.clone(),
+        same_loads: same_loads.to_vec(),
     })
 }
 

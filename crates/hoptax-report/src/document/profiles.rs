@@ -1,6 +1,5 @@
 //! Profiles and their differences.
 
-use super::super::model::Model;
 use super::super::profiles::advice;
 use hoptax_analysis::profiles as analysis;
 use hoptax_record::report::{
@@ -11,7 +10,7 @@ use hoptax_record::report::{
 /// Maximum number of frames of a profile or a difference.
 const MOST_FRAMES: usize = 200;
 
-pub(super) fn profile(one: &analysis::CaseProfile) -> Profile {
+pub(crate) fn profile(one: &analysis::CaseProfile) -> Profile {
     let frame = |cost: &analysis::FrameCost| FrameFigures {
         frame: cost.frame.name.clone(),
         module: cost.frame.module.clone(),
@@ -45,9 +44,12 @@ pub(super) fn profile(one: &analysis::CaseProfile) -> Profile {
     }
 }
 
-pub(super) fn difference(model: &Model, one: &analysis::ProfileDifference) -> ProfileDifference {
+pub(crate) fn difference(
+    profiles: &analysis::Profiles,
+    one: &analysis::ProfileDifference,
+) -> ProfileDifference {
     let case = |index: usize| {
-        let one = &model.profiles.cases[index];
+        let one = &profiles.cases[index];
         ProfiledCase { gateway: one.gateway.clone(), load: one.load.clone() }
     };
     let module = |change: &analysis::ModuleChange| ModuleChange {

@@ -5,7 +5,6 @@
 use crate::Model;
 use hoptax_analysis::{Capacity, Case, Difference, Load, Price};
 use hoptax_format::llm::TokenCounts;
-use hoptax_format::messages::MessageCounts;
 use hoptax_format::spec::HttpVersion;
 use hoptax_plan::Metric;
 use hoptax_stats::{Estimate, Statistic};
@@ -220,28 +219,8 @@ fn cells(model: &Model, case: &Case, has: Has) -> Vec<String> {
 
 /// The cells for the messages of streams.
 fn of_messages(case: &Case) -> Vec<String> {
-    let counts = |counts: MessageCounts| -> Vec<String> {
-        let MessageCounts {
-            sent,
-            received,
-            lost,
-            repeated,
-            reordered,
-            unnumbered,
-            merged_in_read,
-            merged_into_one,
-            comments,
-            pings,
-            cut,
-            refused,
-            compressed,
-        } = counts;
-        let of_arrivals = [sent, received, lost, repeated, reordered, unnumbered, merged_in_read];
-        let others = [merged_into_one, comments, pings, cut, refused, compressed];
-        of_arrivals.into_iter().chain(others).map(|count| count.to_string()).collect()
-    };
-    let counted = case.messages.as_ref().map(|messages| counts(messages.counts));
-    let mut cells: Vec<String> = counted.unwrap_or_else(|| vec![String::new(); MESSAGES.split(' ').count()]);
+    let counted = case.messages.as_ref().map(|messages| messages.counts.all().map(|count| count.to_string()));
+    let mut cells = counted.map_or_else(|| vec![String::new(); MESSAGES.split(' ').count()], Vec::from);
     for metric in Metric::OF_MESSAGES {
         cells.extend(four(case.tax.as_ref().and_then(|tax| tax.get(metric))));
     }
@@ -252,7 +231,7 @@ fn of_messages(case: &Case) -> Vec<String> {
 fn of_tokens(case: &Case) -> Vec<String> {
     let tokens = case.messages.as_ref().and_then(|messages| messages.tokens.as_ref());
     let counts = tokens.map(|tokens| {
-        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good } =
+        let TokenCounts { ended, unended, errors, left, paused: _, other_events, usage, usage_tokens, good } =
             tokens.counts;
         let always = [ended, unended, errors, left, other_events, usage, usage_tokens].map(Some);
         always.into_iter().chain([good]).map(optional).collect::<Vec<_>>()
@@ -339,20 +318,5 @@ mod tests {
         let text = super::csv(&run.model());
         assert!(text.starts_with("gateway,load,loop,connections,streams,rate,http,"), "{text}");
         assert!(text.contains(",closed,2,1,,2,") && text.contains(",closed,2,8,,2,"), "{text}");
-    }
-
-    #[test]
-    fn a_tax_in_the_noise_is_called_not_distinguishable() {
-        let mut run = Run::closed(1);
-        for round in 0..3 {
-            run.direct(round, 100, 160);
-            run.push(via("nginx", round).all_at_us(140));
-        }
-        let text = super::csv(&run.model());
-        assert!(text.contains(",not distinguishable,"), "{text}");
-        assert!(
-            text.contains("added_p50_verdict") && !text.contains("true") && !text.contains("false"),
-            "{text}"
-        );
     }
 }

@@ -7,7 +7,6 @@
 
 use crate::assets::{CHARTS, STYLE};
 use crate::charts::{self, ChartError, Width};
-use crate::document;
 use crate::formats::page::Page;
 use crate::model::{Belief, Model};
 use crate::sections::{belief, capacity, found_in, precision, quiet};
@@ -77,7 +76,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
     let loads: Vec<Value> = model.loads().map(|load| of_load(model, load)).collect::<Result<_, _>>()?;
     let page = environment.get_template("report.html")?.render(context! {
         style => STYLE,
-        model => document::report(model),
+        model => &model.report,
         policy => policy(&[BEGIN, CHARTS, SCRIPT]),
         begin => BEGIN,
         library => CHARTS,
@@ -92,6 +91,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         starts => crate::sections::starts::html(model),
         about_starts => crate::sections::starts::NOTE,
         chart_of_starts => charts::Chart::Starts.title(),
+        message => model.message,
         chart_of_messages => charts::Chart::TaxMessage.title_of(model),
         trials => model.trials_in_words(),
         loads,

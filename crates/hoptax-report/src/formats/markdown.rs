@@ -285,7 +285,7 @@ fn again(model: &Model) -> String {
             line(&mut text, &format!("  - {}: {}", inline(&one.setting), inline(&one.reason)));
         }
     }
-    if model.hosts.is_empty() {
+    if model.hosts.is_none() {
         text += &crate::sections::host::markdown(&model.host, inline);
     }
     // The code fence has more backticks than any sequence in the plan's text, so that the plan cannot close
@@ -406,16 +406,6 @@ mod tests {
             assert!(verdict < sentence, "{text}");
             assert!(!text.contains("less than direct") && !text.contains("more throughput"), "{text}");
         }
-    }
-
-    #[test]
-    fn says_not_distinguishable_in_the_cell() {
-        let mut run = Run::closed(1);
-        for round in 0..3 {
-            run.direct(round, 100, 160);
-            run.push(via("nginx", round).all_at_us(140));
-        }
-        assert!(markdown(&run.model()).contains("+40 µs (37.6–42.4), not distinguishable"));
     }
 
     #[test]

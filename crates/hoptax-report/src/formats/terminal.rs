@@ -8,7 +8,7 @@ use crate::sections::{
 };
 use crate::words::layout::{self, MARK};
 use crate::words::table;
-use crate::words::text::{capital, same_holds_for, stage_name, words};
+use crate::words::text::{self, capital, same_holds_for, stage_name};
 use crate::{gate, profiles, slow};
 use hoptax_analysis::{Case, Finding, Load, Outcome, Severity};
 use hoptax_record::report::Summary;
@@ -289,7 +289,7 @@ impl Page {
     /// What makes the host less fit for measurements. Empty if there are several hosts, because they have a
     /// section of their own.
     fn host(&self, model: &Model) -> String {
-        if !model.hosts.is_empty() {
+        if model.hosts.is_some() {
             return String::new();
         }
         let sentence = host::sentence(&model.host);
@@ -348,38 +348,8 @@ impl Page {
     /// Wraps a text at spaces. `lead` comes before the text, and may contain styles. `indent` comes before
     /// each further line.
     fn wrap(&self, text: &str, lead: &str, indent: &str) -> String {
-        let mut out = lead.to_string();
-        let mut column = visible(lead);
-        for word in words(text) {
-            let length = word.chars().count();
-            if column > indent.len() && column + 1 + length > usize::from(self.width) {
-                out.push('\n');
-                out.push_str(indent);
-                column = indent.len();
-            } else if column > 0 {
-                out.push(' ');
-                column += 1;
-            }
-            out.push_str(&word);
-            column += length;
-        }
-        out.push('\n');
-        out
+        text::filled(text, lead, indent, usize::from(self.width))
     }
-}
-
-/// Number of columns that a text takes up. ANSI styles do not count.
-fn visible(text: &str) -> usize {
-    let mut inside = false;
-    let mut columns = 0;
-    for letter in text.chars() {
-        match letter {
-            '\u{1b}' => inside = true,
-            'm' if inside => inside = false,
-            _ => columns += usize::from(!inside),
-        }
-    }
-    columns
 }
 
 #[cfg(test)]
@@ -453,15 +423,6 @@ mod tests {
     fn a_figure_of_one_trial_says_so() {
         let text = terminal(&Run::steady(1, 100, &[("nginx", 150)]).model(), 80, false);
         insta::assert_snapshot!(text);
-    }
-
-    #[test]
-    fn an_interrupted_and_a_killed_run_say_so() {
-        let mut run = Run::steady(2, 100, &[("nginx", 150)]);
-        run.record.ended.as_mut().expect("made with an end").interrupted = true;
-        assert!(terminal(&run.model(), 80, false).contains("The run was interrupted after 6 of 20 trials."));
-        run.record.ended = None;
-        assert!(terminal(&run.model(), 80, false).contains("The run was killed"));
     }
 
     #[test]

@@ -43,8 +43,9 @@ struct Flame {
 /// The flame graphs in the order of the tables: one for each profile, then one for each difference. A profile
 /// without samples has a graph without nodes.
 pub(crate) fn flame_graphs(model: &Model) -> Vec<Flames> {
-    let of_cases = model.profiles.cases.iter().map(of_case);
-    of_cases.chain(model.profiles.differences.iter().map(|one| of_difference(model, one))).collect()
+    let profiles = &model.whole_profiles;
+    let of_cases = profiles.cases.iter().map(of_case);
+    of_cases.chain(profiles.differences.iter().map(|one| of_difference(model, one))).collect()
 }
 
 fn of_case(one: &CaseProfile) -> Flames {

@@ -62,7 +62,7 @@ struct Extent {
 
 /// All tables: of each profile, then of each difference.
 fn tables(model: &Model, extent: Extent) -> Vec<FrameTable> {
-    let profiles = &model.profiles;
+    let profiles = &model.whole_profiles;
     let of_cases = profiles.cases.iter().map(|one| of_case(model, one, extent));
     let of_differences = profiles.differences.iter().map(|one| of_difference(model, one, extent));
     of_cases.chain(of_differences).collect()
@@ -107,7 +107,7 @@ fn of_difference(model: &Model, one: &ProfileDifference, extent: Extent) -> Fram
 }
 
 fn difference_title(model: &Model, one: &ProfileDifference) -> String {
-    let [first, second] = [one.first, one.second].map(|index| &model.profiles.cases[index]);
+    let [first, second] = [one.first, one.second].map(|index| &model.whole_profiles.cases[index]);
     let whole = in_one_line(&changed(&one.whole));
     if first.gateway == second.gateway {
         let (from, to) = (place(&first.load), place(&second.load));

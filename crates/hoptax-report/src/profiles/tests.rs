@@ -11,7 +11,7 @@ use serde_json::Value;
 /// nginx without and with gzip, at one load point.
 fn model() -> Model {
     let (run, passes) = profiled();
-    Model { profiles: profiles(&run.record, &passes), ..run.model() }
+    run.model().with_profiles(profiles(&run.record, &passes))
 }
 
 #[test]
@@ -46,26 +46,6 @@ fn a_report_without_profiles_does_not_mention_them() {
 }
 
 #[test]
-fn the_json_report_has_frames_and_differences() {
-    let report: Value = serde_json::from_str(&json(&model())).expect("JSON");
-    let profiles = report["profiles"].as_array().expect("profiles");
-    assert_eq!(profiles.len(), 2);
-    assert_eq!((&profiles[1]["gateway"], &profiles[1]["kind"]), (&"nginx.gzip".into(), &"cpu".into()));
-    let whole = profiles[1]["us_per_request"]["estimate"].as_f64().expect("a number");
-    let modules = profiles[1]["modules"].as_array().expect("modules");
-    let sum: f64 = modules.iter().filter_map(|one| one["own_us"]["estimate"].as_f64()).sum();
-    assert!((whole - sum).abs() < 0.01 * whole, "{whole} and {sum}");
-    let difference = &report["profile_differences"][0];
-    assert_eq!(
-        (&difference["first"]["gateway"], &difference["second"]["gateway"]),
-        (&"nginx".into(), &"nginx.gzip".into())
-    );
-    let libz =
-        difference["modules"].as_array().expect("modules").iter().find(|one| one["module"] == "libz.so.1");
-    assert_eq!(libz.expect("a module")["distinguishable"], true);
-}
-
-#[test]
 fn flame_graphs_have_their_nodes_in_order() {
     let graphs: Value = serde_json::to_value(flame_graphs(&model())).expect("JSON");
     let graphs = graphs.as_array().expect("graphs");
@@ -82,7 +62,7 @@ fn flame_graphs_have_their_nodes_in_order() {
 
 #[test]
 fn collapsed_stacks_have_nanoseconds_per_request() {
-    let files = profile_files(&model().profiles);
+    let files = profile_files(&model().whole_profiles);
     let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
     let expected = [
         "profile-nginx-1-cpu.folded",
@@ -131,7 +111,7 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, Vec<u8>)> {
 
 #[test]
 fn pprof_files_name_their_functions() {
-    let files = profile_files(&model().profiles);
+    let files = profile_files(&model().whole_profiles);
     let profile = fields(&files[3].content);
     let of = |number: u64| profile.iter().filter(move |field| field.0 == number).map(|field| field.2.clone());
     let strings: Vec<String> = of(6).map(|text| String::from_utf8(text).expect("text")).collect();

@@ -18,7 +18,7 @@ pub(crate) fn groups<'m>(model: &'m Model, first: Option<&'m str>, others: &[&'m
     }
     let is_found = |case: &str| first == Some(case) || others.contains(&case);
     let mut groups: Vec<Group<'m>> = Vec::new();
-    for floor in &model.noise_floor {
+    for floor in &model.noise_floor.by_load {
         let load = &floor.load;
         let contenders: Vec<&str> =
             model.at(load).filter(|case| is_found(&case.case)).map(|case| &*case.gateway).collect();

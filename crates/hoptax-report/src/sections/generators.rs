@@ -96,13 +96,6 @@ mod tests {
         insta::assert_snapshot!(markdown);
         let page = html(&model).expect("a page");
         assert!(page.contains("a&lt;b · bench-1") && page.contains("<h2 id=\"generators\">"), "{page}");
-        let json: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
-        let generators = &json["cases"][1]["generators"];
-        assert_eq!(generators[1]["name"], "bench-2");
-        let added = generators[1]["added_p50"]["estimate"].as_f64().expect("a number");
-        assert!((added - 90.0).abs() < 1.0, "{added}");
-        assert_eq!(json["cases"][0]["generators"][0]["added_p50"], serde_json::Value::Null);
-        assert_eq!(generators[0]["connections"], 4);
     }
 
     #[test]

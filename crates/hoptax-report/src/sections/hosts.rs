@@ -6,9 +6,9 @@ use crate::words::format::{Scale, number};
 use crate::words::layout::{Line, MARK, Table};
 use crate::words::table::{self, Cell, difference, none};
 use crate::words::text::{capital, inline, stop};
-use hoptax_analysis::{LegFigures, Load, Split};
-use hoptax_record::report::HostLooks;
-use hoptax_record::{Role, RunHost};
+use hoptax_analysis::{Load, Split};
+use hoptax_record::Role;
+use hoptax_record::report::{HostFigures, HostLooks, LegFigures};
 use hoptax_stats::Estimate;
 use minijinja::context;
 
@@ -30,14 +30,15 @@ const SAME_WAY: &str = "Requests via gateways pass the network between the same 
 /// Sentences about the hosts: one for each host, then why legs were not measured. Empty if the run has only
 /// one host.
 pub(crate) fn sentences(model: &Model) -> Vec<String> {
-    let hosts = model.hosts.iter().map(|(name, one)| format!("{name}: {}", described(one)));
+    let hosts = model.hosts.iter().flat_map(|hosts| &hosts.hosts);
+    let hosts = hosts.map(|one| format!("{}: {}", one.name, described(one)));
     hosts.chain(failures(model)).chain(same_way(model)).collect()
 }
 
 /// The tables of the legs, of the splits and of the loads from several hosts. Empty if the run has only one
 /// host.
 pub(crate) fn tables(model: &Model) -> Vec<Table> {
-    let rows: Vec<Line> = model.network.legs.iter().map(leg_row).collect();
+    let rows: Vec<Line> = legs(model).map(leg_row).collect();
     let of_legs = (!rows.is_empty()).then(|| Table {
         title: LEGS.into(),
         first: "leg",
@@ -50,7 +51,7 @@ pub(crate) fn tables(model: &Model) -> Vec<Table> {
 }
 
 fn split_table(model: &Model, load: &Load) -> Option<Table> {
-    let splits = model.network.splits.iter().filter(|split| split.load == load.index);
+    let splits = model.hosts.iter().flat_map(|hosts| &hosts.splits).filter(|split| split.load == load.index);
     let rows: Vec<Line> = splits.map(split_row).collect();
     let doubt =
         match rows.iter().any(|(_, cells)| cells.as_ref().is_ok_and(|cells| !cells[2].distinguishable)) {
@@ -66,17 +67,22 @@ fn split_table(model: &Model, load: &Load) -> Option<Table> {
     })
 }
 
+fn legs(model: &Model) -> impl Iterator<Item = &LegFigures> {
+    model.hosts.iter().flat_map(|hosts| &hosts.legs)
+}
+
 fn leg_row(one: &LegFigures) -> Line {
-    let name = match one.is_between_hosts() {
-        true => format!("{} → {}", one.leg.from, one.leg.to),
-        false => format!("within {}", one.leg.from),
+    let name = match one.from == one.to {
+        true => format!("within {}", one.from),
+        false => format!("{} → {}", one.from, one.to),
     };
     let plain = |value: String| Cell { value, ..none() };
     let bandwidth =
         |bytes: Option<f64>| bytes.map_or_else(none, |bytes| plain(format!("{} MB/s", number(bytes / 1e6))));
     let least = one.least_us.map_or_else(none, |us| plain(Scale::of_us(us).value(us)));
     let round_trip = one.round_trip_us.as_ref().ok_or("not measured");
-    let cells = |us| vec![table::time(Some(us)), least, bandwidth(one.there), bandwidth(one.back)];
+    let [there, back] = [one.bytes_per_second, one.bytes_per_second_back].map(bandwidth);
+    let cells = |us| vec![table::time(Some(us)), least, there, back];
     (name, round_trip.map(cells))
 }
 
@@ -88,7 +94,7 @@ fn split_row(one: &Split) -> Line {
 }
 
 /// Describes a host, without its name: `gateway, at 10.0.0.2; edge.example: 4 CPUs (Intel Xeon), Linux 6.1.`
-fn described(one: &RunHost) -> String {
+fn described(one: &HostFigures) -> String {
     let machine = &one.environment;
     let at = one.address.map_or(String::new(), |address| format!(", at {address}"));
     let cpu = if machine.cpu.is_empty() { String::new() } else { format!(" ({})", machine.cpu) };
@@ -105,36 +111,35 @@ fn described(one: &RunHost) -> String {
     )
 }
 
-fn clock(one: &RunHost) -> String {
-    match one.clock_uncertainty_ns {
-        0 => "the clock of hoptax's own host".to_owned(),
-        _ => format!("its clock is known to {}", uncertainty(one)),
+fn clock(one: &HostFigures) -> String {
+    match one.clock_uncertainty_us > 0.0 {
+        true => format!("its clock is known to {}", uncertainty(one)),
+        false => "the clock of hoptax's own host".to_owned(),
     }
 }
 
-fn uncertainty(one: &RunHost) -> String {
-    let us = one.clock_uncertainty_ns as f64 / 1e3;
+fn uncertainty(one: &HostFigures) -> String {
+    let us = one.clock_uncertainty_us;
     format!("±{}", Scale::of_us(us).value(us))
 }
 
 /// What makes the host less fit: `governor (powersave), memory (1 MiB)`.
-fn remarks(one: &RunHost) -> String {
+fn remarks(one: &HostFigures) -> String {
     let looks = HostLooks { at_start: one.at_start.clone(), at_end: one.at_end.clone() };
     let items = host::doubts(&looks).into_iter().map(|item| format!("{} ({})", item.name, item.seen));
     items.collect::<Vec<_>>().join(", ")
 }
 
 fn failures(model: &Model) -> impl Iterator<Item = String> {
-    model.network.legs.iter().filter_map(|one| Some(stop(&capital(one.failed()?))))
+    legs(model).filter_map(|one| Some(stop(&capital(one.failed.as_ref()?))))
 }
 
 /// Says at which load points a tax contains no time of the network.
 fn same_way(model: &Model) -> Option<String> {
-    let network = &model.network;
-    if network.same_way {
+    if model.hosts.as_ref().is_some_and(|hosts| hosts.same_way) {
         return Some(format!("{SAME_WAY}."));
     }
-    let loads = model.loads().filter(|load| network.same_ways.contains(&load.index));
+    let loads = model.loads().filter(|load| model.same_ways.contains(&load.index));
     let labels: Vec<&str> = loads.map(|load| load.label.as_str()).collect();
     (!labels.is_empty()).then(|| format!("{SAME_WAY}: {}.", labels.join("; ")))
 }
@@ -150,10 +155,10 @@ pub(crate) fn markdown(model: &Model) -> String {
 
 /// The values that the page's template needs. `None` if the run has only one host.
 pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
-    let host = |(name, one): (&String, &RunHost)| {
+    let host = |one: &HostFigures| {
         let machine = &one.environment;
         context! {
-            name,
+            name => &one.name,
             roles => Role::names(&one.roles, ", "),
             address => one.address.map(|address| address.to_string()),
             machine => &machine.host,
@@ -172,7 +177,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
         let rows: Vec<_> = one.rows.iter().map(row).collect();
         context! { title => &one.title, headings, rows, note => &one.note }
     };
-    let hosts: Vec<_> = model.hosts.iter().map(host).collect();
+    let hosts: Vec<_> = model.hosts.iter().flat_map(|hosts| &hosts.hosts).map(host).collect();
     let tables: Vec<_> = tables(model).iter().map(table).collect();
     let remarks: Vec<String> = failures(model).chain(same_way(model)).collect();
     (!hosts.is_empty()).then(|| context! { title => HEADING, hosts, tables, remarks })
@@ -222,22 +227,6 @@ mod tests {
             assert!(longest <= usize::from(width), "{longest}: {text}");
         }
         assert!(!html(&model).expect("a page").contains("<powersave>"));
-    }
-
-    #[test]
-    fn programs_read_the_same_figures() {
-        let document: Value = serde_json::from_str(&json(&run().model())).expect("JSON");
-        let hosts = &document["hosts"];
-        assert_eq!(hosts["hosts"][1]["name"], "client");
-        assert_eq!(hosts["hosts"][1]["roles"], serde_json::json!(["generator"]));
-        assert_eq!(hosts["hosts"][2]["clock_uncertainty_us"], 150.0);
-        assert_eq!(hosts["hosts"][2]["at_start"]["items"][0]["status"], "warning");
-        assert_eq!((&hosts["legs"][1]["from"], &hosts["legs"][1]["to"]), (&"client".into(), &"edge".into()));
-        assert_eq!((&hosts["legs"][1]["bytes_per_second"], &hosts["same_way"]), (&1e8.into(), &false.into()));
-        let split = &hosts["splits"][0];
-        let of = |name: &str| split[name]["estimate"].as_f64().expect("a number");
-        assert!((of("added_p50_us") - of("wire_us") - of("gateway_us")).abs() < 1e-6, "{split}");
-        assert!(split["gateway_us"]["low"].as_f64() < split["gateway_us"]["high"].as_f64());
     }
 
     #[test]

@@ -330,7 +330,9 @@ mod tests {
         let details = model.summary[0].details.join(" ");
         assert!(details.contains("It adds 50 µs") && details.contains(" to each token at 4"), "{details}");
         let page = html(&model).expect("a page");
-        for words in ["Added time per token at the median", Chart::StreamLife.title(), "class=\"drawn\""] {
+        let of_page = ["\"message\":\"token\"", "<a href=\"#messages\">Tokens</a>", "class=\"drawn\""];
+        let titles = ["Added time per token at the median", Chart::StreamLife.title()];
+        for words in titles.into_iter().chain(of_page) {
             assert!(page.contains(words), "{words}: {page}");
         }
         let text = csv(&model);

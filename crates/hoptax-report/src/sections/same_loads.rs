@@ -13,7 +13,7 @@ const ABOUT: &str = "The same load and the same gateways, from several hosts in 
 
 /// A table for each load that comes from several hosts.
 pub(crate) fn tables(model: &Model) -> impl Iterator<Item = Table> {
-    model.same_loads.iter().map(table)
+    model.hosts.iter().flat_map(|hosts| &hosts.same_loads).map(table)
 }
 
 fn table(one: &SameLoad) -> Table {
@@ -38,9 +38,8 @@ fn row(one: &View) -> Line {
 #[cfg(test)]
 mod tests {
     use crate::fixture::{Reported as _, one_line};
-    use crate::{json, markdown, terminal};
-    use hoptax_analysis::fixture::hosts::{from_two_hosts, on_hosts};
-    use serde_json::Value;
+    use crate::{markdown, terminal};
+    use hoptax_analysis::fixture::hosts::from_two_hosts;
 
     #[test]
     fn every_format_shows_what_each_host_sees() {
@@ -66,27 +65,5 @@ mod tests {
             let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(longest <= usize::from(width), "{longest}: {text}");
         }
-    }
-
-    #[test]
-    fn programs_read_the_same_figures() {
-        let document: Value = serde_json::from_str(&json(&from_two_hosts().model())).expect("JSON");
-        let same = &document["hosts"]["same_loads"][0];
-        assert_eq!(same["label"], "closed loop, 32 connections");
-        let (client, edge) = (&same["views"][0], &same["views"][1]);
-        assert_eq!((&client["from"], &client["more_us"]), (&"client".into(), &Value::Null));
-        assert_eq!((&edge["from"], &edge["load"]), (&"edge".into(), &1.into()));
-        let near = |value: &Value, expected: f64| {
-            assert!((value.as_f64().expect("a number") - expected).abs() < 2.0, "{value}");
-        };
-        near(&edge["direct_p50_us"]["estimate"], 270.0);
-        near(&edge["added_p50_us"]["estimate"], 230.0);
-        near(&edge["more_us"]["estimate"], -320.0);
-        let load = |index: usize| document["cases"][index]["load"].clone();
-        assert_eq!((load(0).get("from"), &load(2)["from"]), (None, &"edge".into()));
-        // One host sends each load.
-        let document: Value =
-            serde_json::from_str(&json(&on_hosts(&[("nginx", 850)]).model())).expect("JSON");
-        assert_eq!(document["hosts"].get("same_loads"), None);
     }
 }

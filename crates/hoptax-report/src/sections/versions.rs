@@ -78,7 +78,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::Reported as _;
-    use crate::{html, json, markdown, terminal};
+    use crate::{html, markdown, terminal};
     use hoptax_analysis::fixture::{Run, features, via};
     use hoptax_plan::{GatewayKind, GitBuild, PackDriver, ProgramSource, ProgramVersion};
 
@@ -127,20 +127,5 @@ mod tests {
             }
         }
         assert!(terminal(&model, 80, false).lines().all(|line| line.chars().count() <= 80));
-    }
-
-    #[test]
-    fn programs_read_the_versions_and_changes() {
-        let document: serde_json::Value = serde_json::from_str(&json(&run().model())).expect("JSON");
-        let versions = &document["versions"][0];
-        assert_eq!((&versions["name"], &versions["load"]["loop"]), (&"nginx".into(), &"closed".into()));
-        assert_eq!(versions["versions"][2]["gateway"], "proxy-main");
-        assert_eq!(versions["versions"][2]["commit"], "main00112233445566778899");
-        let changes = versions["changes"].as_array().expect("a list");
-        let last = changes.iter().rfind(|one| one["metric"] == "added_p50").expect("compared");
-        assert_eq!((&last["second"], &last["verdict"]), (&"proxy-main".into(), &"distinguishable".into()));
-        let plain = json(&Run::steady(3, 100, &[("nginx", 150)]).model());
-        let plain: serde_json::Value = serde_json::from_str(&plain).expect("JSON");
-        assert!(plain.get("versions").is_none(), "reports without versions do not change");
     }
 }

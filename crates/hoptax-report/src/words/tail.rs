@@ -95,20 +95,4 @@ mod tests {
         let resolved = Tail { resolved: true, highest_resolved: Some(Metric::AddedP99), ..tail };
         assert_eq!(said(Some(230.0), Some(250.0), true, resolved), None);
     }
-
-    #[test]
-    fn programs_read_what_is_resolved() {
-        use crate::fixture::Reported as _;
-        let model = hoptax_analysis::fixture::Run::steady(5, 100, &[("nginx", 150)]).model();
-        let document: serde_json::Value = serde_json::from_str(&crate::json(&model)).expect("JSON");
-        let tail = |case: usize| document["cases"][case]["tail"].clone();
-        assert_eq!((tail(0), &document["cases"][0]["gateway"]), (serde_json::Value::Null, &"direct".into()));
-        let resolved = serde_json::json!({
-            "metric": "added_p99",
-            "resolved": true,
-            "highest_resolved": "added_p99",
-            "time_for_20_percent_s": null,
-        });
-        assert_eq!(tail(1), resolved);
-    }
 }

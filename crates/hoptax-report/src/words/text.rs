@@ -113,7 +113,7 @@ pub(crate) fn inline(text: &str) -> String {
 }
 
 /// Splits a text at white space, but keeps a number and its unit together.
-pub(crate) fn words(text: &str) -> Vec<String> {
+fn words(text: &str) -> Vec<String> {
     const UNITS: [&str; 9] = ["%", "µs", "ms", "s", "k", "B", "KiB", "MiB", "GiB"];
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -132,13 +132,20 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 /// Wraps a text to lines of at most `width` columns. All lines except the first are indented by two spaces. A
 /// number and its unit stay on the same line.
 pub fn wrapped(text: &str, width: usize) -> String {
-    let mut out = String::new();
-    let mut column = 0;
+    filled(text, "", "  ", width)
+}
+
+/// Wraps a text to lines of at most `width` columns. `lead` comes before the text, and may contain ANSI
+/// styles. `indent` comes before each further line.
+pub(crate) fn filled(text: &str, lead: &str, indent: &str, width: usize) -> String {
+    let mut out = lead.to_owned();
+    let mut column = visible(lead);
     for word in words(text) {
         let length = word.chars().count();
-        if column > 0 && column + 1 + length > width {
-            out.push_str("\n  ");
-            column = 2;
+        if column > indent.len() && column + 1 + length > width {
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
         } else if column > 0 {
             out.push(' ');
             column += 1;
@@ -148,6 +155,20 @@ pub fn wrapped(text: &str, width: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// Number of columns that a text takes up. ANSI styles do not count.
+fn visible(text: &str) -> usize {
+    let mut inside = false;
+    let mut columns = 0;
+    for letter in text.chars() {
+        match letter {
+            '\u{1b}' => inside = true,
+            'm' if inside => inside = false,
+            _ => columns += usize::from(!inside),
+        }
+    }
+    columns
 }
 
 /// The word for one message: `token` if all streams of these targets carry tokens, `event` if they carry

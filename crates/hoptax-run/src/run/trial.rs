@@ -6,7 +6,7 @@ use crate::schedule::{Contender, Slot};
 use hoptax_format::Address;
 use hoptax_format::random::Random;
 use hoptax_format::record::{Cause, LoadRecord};
-use hoptax_format::spec::{LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts};
+use hoptax_format::spec::{LoadSpec, Rate, Shape, Timeouts};
 use hoptax_lab::{Observed, Service, counters};
 use hoptax_plan::{LlmFailureKind, LoadPoint, PathSplit, Plan, Upstream, UpstreamLlm, units};
 use hoptax_record::{CpuRoundTrip, Failure, LedgerDelta, SCHEMA, Stage, StepPurpose, TrialRecord};
@@ -53,13 +53,8 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
     let same_clock = matches!(plan.upstream, Upstream::BuiltIn(_));
     targets.iter_mut().filter_map(|target| target.stream.as_mut()).for_each(|it| it.same_clock = same_clock);
     LoadSpec {
-        tunnel: None,
-        schema: SPEC_SCHEMA,
-        targets,
         files: run.contents.files.clone(),
-        addresses,
         sources: plan.sources.clone(),
-        tls: None,
         http,
         streams,
         requests_per_connection,
@@ -77,14 +72,9 @@ pub fn load_spec(run: &Run<'_>, slot: &Slot, addresses: Vec<impl Into<Address>>)
         workers: (cpus.len() as u32).clamp(1, connections),
         shares_cpus: cpus.iter().any(|cpu| run.cpus.upstream.contains(cpu) || run.cpus.gateway.contains(cpu)),
         cpus,
-        gives_up: false,
         seed: Random::stream(run.seed ^ ARRIVALS, arrivals).next_u64(),
-        windows: true,
-        window_ns: None,
         stamps: plan.path_split == PathSplit::On,
-        moments: None,
-        part: None,
-        proxy_protocol: None,
+        ..LoadSpec::closed(addresses, targets)
     }
 }
 

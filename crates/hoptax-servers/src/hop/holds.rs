@@ -134,28 +134,14 @@ mod tests {
     use super::*;
     use hoptax_plan::{HopWarming, HopWarmingFall};
 
-    fn holds(share: f64, seed: u64) -> Holds {
-        let delay = HopDelay { inbound: Duration::from_millis(2), share, ..HopDelay::default() };
-        Holds::new(Some(delay), None, seed, 0, false)
-    }
-
-    #[test]
-    fn draws_the_share_and_repeats_by_seed() {
-        let drawn = |share, seed| {
-            let mut holds = holds(share, seed);
-            (0..100_000).map(|_| holds.draw().is_some()).collect::<Vec<_>>()
-        };
-        let share = drawn(0.01, 1).iter().filter(|&&drawn| drawn).count() as f64 / 100_000.0;
-        // The tolerance is five standard deviations of a binomial count.
-        assert!((share - 0.01).abs() < 0.0016, "{share}");
-        assert!(drawn(1.0, 1).iter().all(|&drawn| drawn));
-        assert_eq!(drawn(0.5, 1), drawn(0.5, 1));
-        assert_ne!(drawn(0.5, 1), drawn(0.5, 2));
+    fn holds() -> Holds {
+        let delay = HopDelay { inbound: Duration::from_millis(2), ..HopDelay::default() };
+        Holds::new(Some(delay), None, 1, 0, false)
     }
 
     #[test]
     fn holds_end_in_their_order_and_not_before_they_are_due() {
-        let mut holds = holds(1.0, 1);
+        let mut holds = holds();
         assert_eq!(holds.spend(Token(1), HopDelayHow::Sleep, Duration::ZERO), None);
         let late = holds.spend(Token(1), HopDelayHow::Sleep, Duration::from_secs(2));
         let early = holds.spend(Token(2), HopDelayHow::Sleep, Duration::from_secs(1));
@@ -176,7 +162,7 @@ mod tests {
     fn a_busy_wait_has_the_given_length() {
         let before = clock::now();
         let time = Duration::from_millis(2);
-        assert_eq!(holds(1.0, 1).spend(Token(0), HopDelayHow::Spin, time), None);
+        assert_eq!(holds().spend(Token(0), HopDelayHow::Spin, time), None);
         assert!(clock::now() - before >= 2 * clock::MILLISECOND);
     }
 

@@ -430,28 +430,10 @@ fn fields(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::answer::AnswerTo;
-    use hoptax_plan::{Delay, Listen, PathStream};
-    use hoptax_wire::http1::Version;
-    use std::time::Duration;
+    use hoptax_plan::PathStream;
 
     fn settings(status: u16, body: Body) -> BuiltInUpstream {
-        BuiltInUpstream {
-            instances: 1,
-            status,
-            headers: Vec::new(),
-            body,
-            delay: Delay::Fixed(Duration::ZERO),
-            failures: 0.0,
-            port: None,
-            listen: Listen::Ports,
-            answers: Vec::new(),
-            streams: Vec::new(),
-            events: None,
-            llm: None,
-            websocket_compression: false,
-            grpc_status: None,
-        }
+        BuiltInUpstream { status, ..BuiltInUpstream::with_body(body) }
     }
 
     fn answers(status: u16, body: Body) -> Answers {
@@ -460,59 +442,6 @@ mod tests {
 
     fn calls() -> Calls {
         Calls::new(&settings(200, Body::Size(1))).expect("good settings")
-    }
-
-    #[test]
-    fn calls_get_the_body_as_a_message() {
-        let mut calls = calls();
-        let large = calls.prepare(b"/a.B/C", None, &answers(200, Body::Size(100_000)));
-        let of_path = calls.prepare(b"/a.B/D", Some(3), &answers(200, Body::Text("hi".into())));
-        assert_eq!(calls.get(large, false).body.len(), 100_005);
-        assert_eq!(calls.get(of_path, false).body, b"\0\0\0\0\x02hi");
-        assert!(calls.get(of_path, false).trailers.is_some());
-        let failed = calls.get(of_path, true);
-        assert!(failed.body.is_empty() && failed.trailers.is_none());
-    }
-
-    #[test]
-    fn calls_of_grpc_web_have_the_trailers_in_the_body() {
-        const END: &[u8] = b"\x80\0\0\0\x10grpc-status: 0\r\n";
-        let mut calls = calls();
-        for (path, place, body) in [
-            (&b"/a.B/C"[..], None, &b"\0\0\0\0\x010"[..]),
-            (b"/a.B/D", Some(3), b"\0\0\0\0\x02hi"),
-            (HEALTH, None, b"\0\0\0\0\x02\x08\x01"),
-        ] {
-            let content = if place.is_some() { Body::Text("hi".into()) } else { Body::Size(1) };
-            let web = calls.of_mut(true);
-            let call = web.prepare(path, place, &answers(200, content));
-            let answer = web.get(call, false);
-            assert_eq!((answer.body, answer.trailers.is_some()), (&[body, END].concat()[..], false));
-            let place = web.prepare_http1(call, false, false).expect("valid");
-            let to = AnswerTo { version: Version::Http11, keep_alive: true, head: false, failed: false };
-            let (head, content) = calls.http1(place).expect("prepared").get(to);
-            let head = String::from_utf8_lossy(head);
-            let length = format!("content-length: {}\r\n\r\n", body.len() + END.len());
-            assert!(head.contains("\r\ncontent-type: application/grpc-web+proto\r\n"), "{head}");
-            assert!(head.ends_with(&length) && content == [body, END].concat(), "{head}");
-        }
-        let web = calls.of_mut(true);
-        let call = web.prepare(b"/a.B/C", None, &answers(200, Body::Size(1)));
-        let failed = web.get(call, true);
-        assert!(failed.body.is_empty() && failed.trailers.is_none());
-        let place = web.prepare_http1(call, true, true).expect("valid");
-        assert!(calls.http1_mut(place).is_some_and(|answers| answers.are_stamped()));
-        let head = calls.of(true).failed.headers();
-        assert!(head.contains(&("grpc-status".to_owned(), "14".to_owned())), "{head:?}");
-    }
-
-    #[test]
-    fn health_checks_succeed_with_any_settings() {
-        let mut calls = calls();
-        let health = calls.prepare(HEALTH, None, &answers(503, Body::Size(1)));
-        for fails in [false, true] {
-            assert_eq!(calls.get(health, fails).body, b"\0\0\0\0\x02\x08\x01");
-        }
     }
 
     #[test]
@@ -568,20 +497,6 @@ mod tests {
         assert_eq!(paced.next(u64::MAX), Next::End);
         let at_once = Paced { begun: 100, ..Paced::new(StreamSpec { every_ns: 0, ..spec }) };
         assert_eq!(at_once.next(0), Next::Send);
-    }
-
-    #[test]
-    fn a_status_of_the_settings_is_that_of_usual_calls() {
-        let mut settings = settings(200, Body::Size(1));
-        settings.grpc_status = Some(Status::NotFound);
-        let mut calls = Calls::new(&settings).expect("good settings");
-        let of = |calls: &mut Calls, path: &[u8], place| {
-            let call = calls.prepare(path, place, &answers(200, Body::Size(1)));
-            calls.get(call, false).trailers.is_some()
-        };
-        assert!(!of(&mut calls, b"/a.B/C", None));
-        assert!(of(&mut calls, b"/a.B/D", Some(0)), "this path has its own answer");
-        assert!(of(&mut calls, HEALTH, None));
     }
 
     #[test]

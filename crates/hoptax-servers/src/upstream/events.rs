@@ -257,38 +257,6 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_connects_again_gets_the_next_events() {
-        let mut events = events(&USUAL);
-        let parts = all(&mut events, begun(3, 0));
-        let found: Vec<Stamp> = parts.iter().flat_map(|(_, text)| stamps(text)).collect();
-        assert_eq!(found, [Stamp { number: 3, due: 5 * MS }, Stamp { number: 4, due: 25 * MS }]);
-        for from in [5, 6, u64::MAX] {
-            assert!(events.is_over(&begun(from, 0)) && all(&mut events, begun(from, 0)).is_empty());
-        }
-        let endless = self::events(&UpstreamEvents { count: ENDLESS, ..USUAL });
-        assert!(!endless.is_over(&begun(1 << 40, 0)) && endless.is_over(&EventStream::empty()));
-    }
-
-    #[test]
-    fn a_write_has_several_events_or_a_part_of_one() {
-        let mut several = events(&UpstreamEvents { per_write: 2, ..USUAL });
-        let parts = all(&mut several, begun(0, 0));
-        let numbers: Vec<Vec<u64>> =
-            parts.iter().map(|(_, text)| stamps(text).iter().map(|stamp| stamp.number).collect()).collect();
-        assert_eq!(numbers, [vec![0, 1], vec![2, 3], vec![4]]);
-        assert!(parts.iter().map(|(now, _)| *now / MS).eq([5, 25, 45]));
-
-        let whole: String = all(&mut events(&USUAL), begun(0, 0)).into_iter().map(|(_, text)| text).collect();
-        for split in [2, 3, 7, 64] {
-            let mut parted = events(&UpstreamEvents { split, ..USUAL });
-            let parts = all(&mut parted, begun(0, 0));
-            assert_eq!(parts.len(), 5 * split as usize);
-            assert!(parts.iter().all(|(_, text)| !text.is_empty()));
-            assert_eq!(parts.into_iter().map(|(_, text)| text).collect::<String>(), whole);
-        }
-    }
-
-    #[test]
     fn comments_fill_silence() {
         let heartbeat = Some(Duration::from_millis(8));
         let mut events = events(&UpstreamEvents { heartbeat, count: 2, ..USUAL });
@@ -303,21 +271,6 @@ mod tests {
         assert_eq!(events.part(&stream, Next::Comment).0, &HEARTBEAT[1..]);
         events.sent(&mut stream, 3, Next::Comment, 3 * MS);
         assert_eq!(events.next(&stream, 90 * MS), Next::Send);
-    }
-
-    #[test]
-    fn events_that_were_sent_in_part_go_on() {
-        let mut events = events(&USUAL);
-        let mut stream = begun(0, 0);
-        let whole = events.part(&stream, Next::Send).0.to_vec();
-        let mut sent = Vec::new();
-        for bytes in [0, 1, 40, whole.len() - 41] {
-            let part = events.part(&stream, Next::Send).0[..bytes].to_vec();
-            sent.extend(part);
-            let complete = events.sent(&mut stream, bytes, Next::Send, 5 * MS);
-            assert_eq!(complete, u64::from(sent.len() == whole.len()));
-        }
-        assert_eq!((sent, events.next(&stream, 5 * MS)), (whole, Next::Wait(25 * MS)));
     }
 
     #[test]

@@ -268,26 +268,10 @@ fn port(first: Option<u16>, instance: u32) -> anyhow::Result<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{Body, Delay, Listen};
-    use std::time::Duration;
+    use hoptax_plan::Body;
 
     fn settings(instances: u32, port: Option<u16>) -> BuiltInUpstream {
-        BuiltInUpstream {
-            instances,
-            status: 200,
-            headers: Vec::new(),
-            body: Body::Size(1),
-            delay: Delay::Fixed(Duration::ZERO),
-            failures: 0.0,
-            port,
-            listen: Listen::Ports,
-            answers: Vec::new(),
-            streams: Vec::new(),
-            events: None,
-            llm: None,
-            websocket_compression: false,
-            grpc_status: None,
-        }
+        BuiltInUpstream { instances, port, ..BuiltInUpstream::with_body(Body::Size(1)) }
     }
 
     #[test]

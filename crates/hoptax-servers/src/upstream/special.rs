@@ -44,7 +44,7 @@ const MIDWAY: usize = 1000;
 /// Maximum number of bytes of a token review that the upstream reads.
 const LONGEST_REVIEW: usize = 64 * 1024;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Asked {
     Echo,
     Status(u16),
@@ -59,11 +59,12 @@ enum Asked {
     Close,
     CloseMidway,
     TokenReview,
+    #[default]
     Unknown,
 }
 
 /// A request to a verification path that is being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Special {
     asked: Asked,
     method: String,
@@ -102,7 +103,7 @@ pub(super) struct Outcome {
 }
 
 /// A response, independent of the HTTP version.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Response {
     status: u16,
     headers: Vec<(&'static str, String)>,
@@ -132,16 +133,7 @@ pub(super) struct StreamResponse {
 impl Response {
     fn new(status: u16, content_type: &str, body: Vec<u8>) -> Self {
         let headers = vec![("content-type", content_type.to_owned())];
-        Self {
-            status,
-            headers,
-            body,
-            has_length: true,
-            is_cut: false,
-            has_hints: false,
-            has_trailer: false,
-            ends_connection: false,
-        }
+        Self { status, headers, body, has_length: true, ..Self::default() }
     }
 
     fn text(status: u16, body: String) -> Self {
@@ -239,10 +231,7 @@ impl Special {
             keep_alive: head.keep_alive,
             is_head: head.is_head,
             headers,
-            trailers: Vec::new(),
-            body_bytes: 0,
-            digest: Digest::default(),
-            body: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -261,13 +250,9 @@ impl Special {
             method: text(head.method()),
             headers: headers.collect(),
             target,
-            version: None,
             keep_alive: true,
             is_head: head.method() == b"HEAD",
-            trailers: Vec::new(),
-            body_bytes: 0,
-            digest: Digest::default(),
-            body: Vec::new(),
+            ..Self::default()
         }
     }
 

@@ -73,6 +73,8 @@ fn calls_of_grpc_web_have_their_status_in_the_body() {
     let answer = client.exchange(&[web(4, "/echo.Echo/Watch")]).remove(0);
     assert_eq!((answer.body.len(), answer.trailers.len()), (3 * 100_005 + END.len(), 0));
     assert!(answer.body.ends_with(END));
+    let health = client.exchange(&[web(5, "/grpc.health.v1.Health/Check")]).remove(0);
+    assert_eq!(health.body, [&b"\0\0\0\0\x02\x08\x01"[..], END].concat());
     let failing = BuiltInUpstream { failures: 1.0, ..settings() };
     let upstream = start(&failing, &Placement::default());
     let answer = connect(&upstream).exchange(&[web(5, "/echo.Echo/Say")]).remove(0);
@@ -99,6 +101,7 @@ fn calls_of_grpc_web_can_use_http1() {
         assert_eq!(text.matches("content-type: application/grpc-web+proto\r\n").count(), 2, "{text}");
         assert_eq!(text.matches(stamp::HEADER).count(), if stamps { 2 } else { 0 }, "{text}");
         assert_eq!(text.matches("hoptax-stamp: 0000000000000000000 ").count(), 0, "{text}");
+        assert!(text.contains(&format!("\r\ncontent-length: {}\r\n", second.len())), "{text}");
         let head_of_second = answers.len() - second.len();
         assert!(answers.ends_with(&second) && answers[..head_of_second].ends_with(b"\r\n\r\n"), "{text}");
         assert!(answers.windows(first.len()).any(|window| window == first), "{text}");

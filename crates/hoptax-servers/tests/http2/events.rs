@@ -4,7 +4,6 @@ use super::*;
 use hoptax_format::messages::{ENDLESS, Stamp, TextStamps};
 use hoptax_plan::UpstreamEvents;
 use hoptax_testing::wait_until;
-use hoptax_wire::events::HEARTBEAT;
 
 const ACCEPT: (&str, &str) = ("accept", "text/event-stream");
 const GET: &[u8] = b"GET /events HTTP/1.1\r\nhost: a\r\naccept: text/event-stream\r\n\r\n";
@@ -184,33 +183,6 @@ fn a_chunk_has_several_events_or_a_part_of_one() {
     assert_eq!(parts.len(), 4 * 3);
     let found = stamps(&parts.concat());
     assert_eq!(found, expected(found[0].due, 4));
-}
-
-#[test]
-fn comments_are_sent_while_there_are_no_events() {
-    let pause = Duration::from_millis(300);
-    let heartbeat = Some(Duration::from_millis(20));
-    let chunks = chunks(&upstream(UpstreamEvents { count: 2, first: pause, gap: pause, heartbeat, ..USUAL }));
-    let comments = |chunks: &[Vec<u8>]| chunks.iter().filter(|chunk| chunk.as_slice() == HEARTBEAT).count();
-    let first = chunks.iter().position(|chunk| !stamps(chunk).is_empty()).expect("an event");
-    for part in [&chunks[..first], &chunks[first + 1..chunks.len() - 1]] {
-        assert_eq!(comments(part), part.len());
-        assert!((1..=15).contains(&part.len()), "{} comments", part.len());
-    }
-    assert_eq!(numbers(&chunks.concat()), [0, 1]);
-}
-
-#[test]
-fn a_client_that_connects_again_gets_the_next_events() {
-    let upstream = upstream(USUAL);
-    let mut client = Http1::sending(&upstream, b"");
-    for (last, expected) in [("1", 2..4), ("3", 4..4), ("99", 4..4), ("x", 0..4)] {
-        let accept = "Accept: text/html, text/event-stream;q=0.9";
-        let request = format!("GET / HTTP/1.1\r\nhost: a\r\n{accept}\r\nLast-Event-ID: {last}\r\n\r\n");
-        client.send(request.as_bytes());
-        assert!(client.head().contains("text/event-stream"));
-        assert!(numbers(&client.chunks().concat()).into_iter().eq(expected), "{last}");
-    }
 }
 
 #[test]

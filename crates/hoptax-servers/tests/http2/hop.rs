@@ -3,7 +3,7 @@
 use super::client::{Answer, Client, Request};
 use super::{counts, pattern, settings, start, tags, with_answers};
 use hoptax_format::Address;
-use hoptax_plan::{Body, BuiltInUpstream, HopDeadline, HopDelay, HopDelayHow, HopFaults};
+use hoptax_plan::{Body, BuiltInUpstream, HopDelay, HopDelayHow};
 use hoptax_servers::hop::{HopSettings, Kind, RunningHop, UpstreamHttp};
 use hoptax_servers::upstream::{Placement, RunningUpstream, TRAILER};
 use hoptax_wire::http2::{Code, Config};
@@ -170,64 +170,6 @@ fn delays_are_as_given() {
         connect(&hop).exchange(&requests);
         let took = began.elapsed();
         assert!(took >= millis(200) && took < millis(10_000), "{took:?}");
-    }
-}
-
-#[test]
-fn deadlines_are_dropped_or_replaced() {
-    let upstream = start(&settings(), &Placement::default());
-    let replaced = HopDeadline::Replace(Duration::from_millis(100));
-    for (deadline, expected) in
-        [(None, Some("1S")), (Some(HopDeadline::Drop), None), (Some(replaced), Some("100m"))]
-    {
-        let faults = deadline.map(|_| HopFaults { deadline, ..HopFaults::default() });
-        let delay = HopDelay { faults, ..HopDelay::default() };
-        let hop = hop_to(&upstream.ready().instances[0], UpstreamHttp::Http2, Some(delay));
-        let headers = [("grpc-timeout", "1S"), ("x-a", "b")];
-        let request = Request { headers: &headers, ..Request::get(0, "/.hoptax/echo") };
-        let answer = connect(&hop).exchange(&[request]).remove(0);
-        let echo: serde_json::Value = serde_json::from_slice(&answer.body).expect("JSON");
-        let found: Vec<[String; 2]> = serde_json::from_value(echo["headers"].clone()).expect("pairs");
-        let value =
-            |wanted: &str| found.iter().find(|[name, _]| name == wanted).map(|[_, value]| value.as_str());
-        assert_eq!((value("grpc-timeout"), value("x-a")), (expected, Some("b")));
-    }
-}
-
-#[test]
-fn messages_are_dropped_repeated_and_delayed() {
-    let upstream = start(&BuiltInUpstream { body: Body::Size(10), ..settings() }, &Placement::default());
-    let message = [&b"\0\0\0\0\x0a"[..], &pattern(10)].concat();
-    let long = Duration::from_millis(20);
-    let none = HopFaults::default();
-    for (faults, delay, copies, least) in [
-        (none, Duration::ZERO, 1, Duration::ZERO),
-        (HopFaults { drop: 1.0, ..none }, Duration::ZERO, 0, Duration::ZERO),
-        (HopFaults { repeat: 1.0, ..none }, Duration::ZERO, 2, Duration::ZERO),
-        (HopFaults { hold: long, ..none }, Duration::ZERO, 1, long),
-        (none, long, 1, long),
-    ] {
-        for how in [HopDelayHow::Sleep, HopDelayHow::Spin] {
-            let delay = HopDelay { message: delay, how, faults: Some(faults), ..HopDelay::default() };
-            let hop = hop_to(&upstream.ready().instances[0], UpstreamHttp::Http2, Some(delay));
-            let mut client = connect(&hop);
-            let headers = [("te", "trailers"), ("content-type", "application/grpc")];
-            let began = Instant::now();
-            for _ in 0..3 {
-                let call = Request {
-                    method: "POST",
-                    headers: &headers,
-                    body: b"\0\0\0\0\x02hi",
-                    ..Request::get(0, "/echo.Echo/Say")
-                };
-                let answer = client.exchange(&[call]).remove(0);
-                assert_eq!(answer.body, message.repeat(copies), "{delay}");
-                assert_eq!(answer.trailers, [("grpc-status".to_owned(), "0".to_owned())], "{delay}");
-            }
-            assert!(began.elapsed() >= 3 * least, "{delay}: {:?}", began.elapsed());
-            // Responses to other requests pass unchanged.
-            assert_eq!(client.get("/").body, pattern(10));
-        }
     }
 }
 

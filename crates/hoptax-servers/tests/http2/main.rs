@@ -13,7 +13,7 @@ use client::{Answer, Client, Request};
 use hoptax_format::Address;
 use hoptax_format::clock;
 use hoptax_format::stamp::{self, Stamp};
-use hoptax_plan::{Body, BuiltInUpstream, Delay, Listen, parse_answer};
+use hoptax_plan::{Body, BuiltInUpstream, Delay, parse_answer};
 use hoptax_servers::ledger::{self, Ledger};
 use hoptax_servers::upstream::{Order, Placement, RunningUpstream, send_order};
 use hoptax_wire::http2::{Code, Config};
@@ -22,22 +22,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 fn settings() -> BuiltInUpstream {
-    BuiltInUpstream {
-        instances: 1,
-        status: 200,
-        headers: Vec::new(),
-        body: Body::Size(1024),
-        delay: Delay::Fixed(Duration::ZERO),
-        failures: 0.0,
-        port: None,
-        listen: Listen::Ports,
-        answers: Vec::new(),
-        streams: Vec::new(),
-        events: None,
-        llm: None,
-        websocket_compression: false,
-        grpc_status: None,
-    }
+    BuiltInUpstream::with_body(Body::Size(1024))
 }
 
 fn start(settings: &BuiltInUpstream, placement: &Placement) -> RunningUpstream {
@@ -113,21 +98,6 @@ fn one_port_answers_both_protocols_as_configured() {
     let upstream = start(&BuiltInUpstream { status: 204, ..settings() }, &Placement::default());
     let answer = connect(&upstream).get("/");
     assert_eq!((answer.status, answer.body.len(), answer.header("content-length")), (204, 0, None));
-}
-
-#[test]
-fn responses_are_sent_when_they_are_due() {
-    let answers: Vec<String> = (0..4)
-        .map(|place| format!("{{ path: /{place}, body: 1B, delay: {}ms }}", 1000 - 250 * place))
-        .collect();
-    let upstream = with_answers(&answers.iter().map(String::as_str).collect::<Vec<_>>());
-    let mut client = connect(&upstream);
-    let paths: Vec<String> = (0..4).map(|place| format!("/{place}")).collect();
-    let mut requests: Vec<Request> = (0..).zip(&paths).map(|(tag, path)| Request::get(tag, path)).collect();
-    requests.push(Request::get(4, "/without-delay"));
-    let began = Instant::now();
-    assert_eq!(tags(&client.exchange(&requests)), [4, 3, 2, 1, 0]);
-    assert!(began.elapsed() >= Duration::from_secs(1), "the longest delay");
 }
 
 #[test]

@@ -234,7 +234,9 @@ fn calls_end_at_their_deadline() {
 
 #[test]
 fn calls_end_with_the_status_of_the_settings() {
-    let configured = BuiltInUpstream { grpc_status: Some(Status::NotFound), ..streams(10, 0, 100) };
+    let answers = vec![parse_answer("{ path: /other.Service/Get, body: 5B }").expect("an answer")];
+    let grpc_status = Some(Status::NotFound);
+    let configured = BuiltInUpstream { grpc_status, answers, ..streams(10, 0, 100) };
     let upstream = start(&configured, &Placement::default());
     let mut client = connect(&upstream);
     for path in ["/echo.Echo/Say", WATCH, CHAT, UPLOAD] {
@@ -245,8 +247,10 @@ fn calls_end_with_the_status_of_the_settings() {
     client.open(&call(2, CHAT, &[TYPE]));
     client.flush();
     assert_eq!(status(&client.next().expect("an answer")), Some("5"));
-    let health = client.exchange(&[with_message(3, "/grpc.health.v1.Health/Check")]).remove(0);
-    assert_eq!(status(&health), Some("0"));
+    // The health service, and a path that has its own answer.
+    for path in ["/grpc.health.v1.Health/Check", "/other.Service/Get"] {
+        assert_eq!(status(&client.exchange(&[with_message(3, path)]).remove(0)), Some("0"), "{path}");
+    }
 }
 
 #[test]

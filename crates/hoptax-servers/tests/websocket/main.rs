@@ -124,6 +124,7 @@ fn messages_return_at_every_split() {
     input[part] &= 0x7f;
     add_frame(&mut input, Opcode::Ping, b"there?");
     add_frame(&mut input, Opcode::Continuation, b"\xbc\xc3\x9fe");
+    add_frame(&mut input, Opcode::Pong, b"unasked");
     add_frame(&mut input, Opcode::Binary, &[0xff; 130]);
     add_frame(&mut input, Opcode::Binary, b"");
     add_frame(&mut input, Opcode::Close, &[0x0f, 0xa1, b'o', b'k']);
@@ -163,6 +164,8 @@ fn faults_close_the_connection() {
         (answer(Opcode::Text, b"without a mask"), close::PROTOCOL_ERROR),
         (masked(Opcode::Continuation, b"of nothing"), close::PROTOCOL_ERROR),
         (masked(Opcode::Close, &1005_u16.to_be_bytes()), close::PROTOCOL_ERROR),
+        // Compressed, without an agreement.
+        (vec![0xc1, 0x81, 0, 0, 0, 0, b'a'], close::PROTOCOL_ERROR),
         (masked(Opcode::Text, b"\xed\xa0\x80"), close::INVALID_DATA),
         (masked(Opcode::Close, b"\x03\xe8\xff"), close::INVALID_DATA),
         (vec![0x82, 0xff, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0], close::TOO_LONG),
@@ -211,8 +214,10 @@ fn messages_are_compressed_if_both_sides_agree() {
     assert!(client.head.contains(agreed), "{}", client.head);
     // "Hello", RFC 7692, section 7.2.3.1.
     let mut bytes = Vec::new();
-    add_frame(&mut bytes, Opcode::Text, &[0xf2, 0x48, 0xcd, 0xc9, 0xc9, 0x07, 0x00]);
-    bytes[0] |= 0x40;
+    add_frame(&mut bytes, Opcode::Text, &[0xf2, 0x48, 0xcd]);
+    // Compressed, and not the last frame.
+    bytes[0] = 0x41;
+    add_frame(&mut bytes, Opcode::Continuation, &[0xc9, 0xc9, 0x07, 0x00]);
     client.socket.write_all(&bytes).expect("sent");
     let (opcode, packed) = client.next().expect("a message");
     assert_eq!((opcode, inflated(&packed)), (Opcode::Text, b"Hello".to_vec()));

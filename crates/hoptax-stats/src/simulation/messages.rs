@@ -81,34 +81,36 @@ fn of_messages(rounds: &[Round], statistic: Statistic) -> f64 {
     half(|round| &round.via).hypot(half(|round| &round.direct))
 }
 
-/// Shares of runs whose interval contains the truth: with intervals from rounds, as in reports, and with
-/// intervals from messages.
-fn coverage(rounds: usize, of: Of, statistic: Statistic) -> [f64; 2] {
+const PERCENTILES: [Statistic; 2] = [Statistic::P50, Statistic::P99];
+
+/// For each percentile, the shares of runs whose interval contains the truth: with intervals from rounds, as
+/// in reports, and with intervals from messages.
+fn coverage(rounds: usize, of: Of) -> [[f64; 2]; 2] {
     let random = &mut Random::new(11);
-    let mut held = [0; 2];
+    let mut held = [[0; 2]; 2];
     for _ in 0..RUNS {
         let made: Vec<Round> = (0..rounds).map(|_| round(random, of)).collect();
         let run = Run::new(&made);
-        let added = resampled(&run.units, run.figure(What::Added(statistic))).expect("rounds");
-        let of_rounds = added.half_width().expect("several rounds");
-        for (held, half) in held.iter_mut().zip([of_rounds, of_messages(&made, statistic)]) {
-            *held += u32::from((added.estimate - of.added_us()).abs() <= half);
+        for (held, statistic) in held.iter_mut().zip(PERCENTILES) {
+            let added = resampled(&run.units, run.figure(What::Added(statistic))).expect("rounds");
+            let of_rounds = added.half_width().expect("several rounds");
+            for (held, half) in held.iter_mut().zip([of_rounds, of_messages(&made, statistic)]) {
+                *held += u32::from((added.estimate - of.added_us()).abs() <= half);
+            }
         }
     }
-    held.map(|held| f64::from(held) / f64::from(RUNS))
+    held.map(|held| held.map(|held| f64::from(held) / f64::from(RUNS)))
 }
 
 /// Checks the intervals of both percentiles in short runs.
 fn check(of: Of) {
     let error = (0.95 * 0.05 / f64::from(RUNS)).sqrt();
-    for statistic in [Statistic::P50, Statistic::P99] {
-        for rounds in [3, 5] {
-            let [of_rounds, of_messages] = coverage(rounds, of, statistic);
+    for rounds in [3, 5] {
+        for (statistic, [of_rounds, of_messages]) in PERCENTILES.into_iter().zip(coverage(rounds, of)) {
             println!(
                 "{of:?}, {statistic:?}, {rounds} rounds: {of_rounds:.3}, from messages {of_messages:.3}"
             );
-            let expected = 0.93 - 4.0 * error..=0.97 + 4.0 * error;
-            assert!(expected.contains(&of_rounds), "{of:?}, {statistic:?}: {of_rounds}");
+            assert!(of_rounds >= 0.93 - 4.0 * error, "{of:?}, {statistic:?}: {of_rounds}");
             // Neighbouring gaps balance each other: a late message makes one longer and the next shorter.
             assert!(of == Of::Gaps || of_messages < 0.7, "{of:?}, {statistic:?}: {of_messages}");
         }

@@ -17,12 +17,8 @@ const WORLDS: [World; 5] = [World::Skewed, World::Tail, World::Bursts, World::Ba
 fn p_values(world: World, draws: &Draws, random: &mut Random) -> [Vec<f64>; 2] {
     let rounds = draws.units();
     let units = Units::new(0..rounds as u32);
-    let mut again = random.clone();
-    let alike: Vec<[Vec<u64>; 3]> = (0..rounds).map(|_| world.gateways(random, [20.0; 3])).collect();
-    let slower: Vec<[Vec<u64>; 3]> =
-        (0..rounds).map(|_| world.gateways(&mut again, [20.0, 20.0, 30.0])).collect();
-    let gateways = [(&alike, 0), (&alike, 1), (&alike, 2), (&slower, 2)];
-    let [one, two, three, slow] = gateways.map(|(made, gateway)| {
+    let made: Vec<[Vec<u64>; 4]> = (0..rounds).map(|_| world.gateways(random)).collect();
+    let [one, two, three, slow] = [0, 1, 2, 3].map(|gateway: usize| {
         let times = |round: usize| made[round][gateway].iter().map(move |time| (*time, round, 1));
         let data = Rounds::of_samples(vec![0.0; rounds], (0..rounds).flat_map(times).collect());
         let reader = data.reader(Statistic::P50).expect("samples");

@@ -20,8 +20,8 @@ struct Model {
     of_rounds: f64,
 }
 
-/// Shares of runs whose interval contains the truth: with the scatter of processes as the run shows it, as
-/// reports do, with the known share alone, and from rounds alone.
+/// Shares of runs whose interval contains the truth: with the scatter of processes as the run shows it, as in
+/// reports, with the known share alone, and from rounds alone.
 fn coverage(model: Model, runs: u32) -> [f64; 3] {
     let random = &mut Random::new(29);
     let mut held = [0; 3];
@@ -61,26 +61,25 @@ fn model(of_processes: f64, (processes, rounds): (usize, usize)) -> Model {
     Model { processes, rounds, of_processes, of_rounds: 0.03 }
 }
 
+/// Shows too that it can fail: the known share alone does not cover a larger scatter, and rounds alone do not
+/// cover any.
 #[test]
 fn intervals_over_processes_cover_however_much_processes_scatter() {
+    const RUNS: u32 = 400;
+    // Four standard errors of a share of 95 %.
+    let error = 4.0 * (0.95 * 0.05 / f64::from(RUNS)).sqrt();
     for of_processes in SCATTERS {
         for design in DESIGNS {
-            let covered = coverage(model(of_processes, design), 800)[0];
+            let [covered, known, rounds] = coverage(model(of_processes, design), RUNS);
             // If processes are alike, the known share still counts a little.
-            let most = if of_processes < 0.05 { 1.0 } else { 0.97 };
-            assert!((0.93..=most).contains(&covered), "{of_processes}, {design:?}: {covered}");
+            let most = if of_processes < 0.05 { 1.0 } else { 0.95 + error };
+            assert!((0.95 - error..=most).contains(&covered), "{of_processes}, {design:?}: {covered}");
+            if of_processes >= 0.05 && design == (4, 25) {
+                assert!(rounds < 0.7, "{of_processes}: {rounds}");
+                assert_eq!(known > 0.95 - error, of_processes == 0.05, "{of_processes}: {known}");
+            }
         }
     }
-}
-
-/// Shows that the test can fail: the known share alone does not cover a larger scatter, and rounds alone do
-/// not cover any.
-#[test]
-fn the_known_share_and_rounds_alone_do_not_cover() {
-    let [_, known, rounds] = coverage(model(0.1, (4, 25)), 1_000);
-    assert!(known < 0.85 && rounds < 0.7, "{known} {rounds}");
-    let [_, known, rounds] = coverage(model(0.05, (4, 25)), 1_000);
-    assert!(known > 0.93 && rounds < 0.7, "{known} {rounds}");
 }
 
 #[test]

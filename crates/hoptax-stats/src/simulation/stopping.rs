@@ -36,15 +36,15 @@ fn covered(rule: Rule, sigma: f64, noise: fn(&mut Random) -> f64) -> (f64, f64) 
         let mut next_look = rule.least;
         let estimate = loop {
             values.push(TAX_US + sigma * noise(&mut random));
+            if values.len() < next_look.min(rule.most) {
+                continue;
+            }
             let estimate = of_mean(&values).expect("a round");
             let known = Precision { estimate, neutral: 0.0, direct: DIRECT_US, is_time: true };
-            let looks = values.len() >= next_look;
-            if values.len() >= rule.most || (looks && known.is_within(0.05)) {
+            if values.len() >= rule.most || known.is_within(0.05) {
                 break estimate;
             }
-            if looks {
-                next_look = values.len() + ((values.len() as f64 * rule.apart) as usize).max(1);
-            }
+            next_look = values.len() + ((values.len() as f64 * rule.apart) as usize).max(1);
         };
         covered += f64::from(u8::from(!estimate.excludes(TAX_US))) / f64::from(RUNS);
         rounds += values.len() as f64 / f64::from(RUNS);

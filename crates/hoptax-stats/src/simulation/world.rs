@@ -60,13 +60,6 @@ impl World {
         }
     }
 
-    /// True if rounds differ so much that intervals are too wide. If a difference between rounds affects
-    /// direct and the gateway alike, it cancels in the median, but not completely in the tails of merged
-    /// distributions.
-    pub(super) fn is_wide(self) -> bool {
-        matches!(self, Self::BadRounds | Self::Drift)
-    }
-
     /// The true figure: the figure of infinitely many rounds.
     pub(super) fn truth(self, what: What) -> f64 {
         let statistic = match what {
@@ -103,11 +96,14 @@ impl World {
         Round { direct, via, throughput: [1.0, 1.0] }
     }
 
-    /// Generates the request times of several gateways in one round, ns. All gateways are alike, except that
-    /// each adds its own time to each request, µs.
-    pub(super) fn gateways<const N: usize>(self, random: &mut Random, added_us: [f64; N]) -> [Vec<u64>; N] {
+    /// Generates the request times of three gateways in one round, ns. Each adds [`ADDED_US`] to each request.
+    /// The fourth list has the times of the third gateway if it adds 10 µs more.
+    pub(super) fn gateways(self, random: &mut Random) -> [Vec<u64>; 4] {
         let shared = self.of_round(random);
-        added_us.map(|added| self.trial(random, shared, false, added))
+        let trial = |random: &mut Random, added_us| self.trial(random, shared, false, added_us);
+        let (one, two) = (trial(random, ADDED_US), trial(random, ADDED_US));
+        let slower = trial(&mut random.clone(), ADDED_US + 10.0);
+        [one, two, trial(random, ADDED_US), slower]
     }
 
     /// Generates the request times of one trial, ns. `shared` is the factor of the round.

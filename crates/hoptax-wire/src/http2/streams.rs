@@ -25,6 +25,8 @@ pub(super) struct Stream {
     pub(super) receive_window: i64,
     /// Number of received bytes that no WINDOW_UPDATE has given back yet.
     pub(super) to_release: u32,
+    /// True if no WINDOW_UPDATE gives them back for now.
+    pub(super) is_held: bool,
     /// Number of bytes of the body that are still expected. `None` if the length is unknown.
     pub(super) expected: Option<u64>,
     pub(super) sending: bool,
@@ -45,6 +47,7 @@ impl Stream {
             send_window: i64::from(DEFAULT_WINDOW),
             receive_window: i64::from(DEFAULT_WINDOW),
             to_release: 0,
+            is_held: false,
             expected: None,
             sending: true,
             receiving: true,

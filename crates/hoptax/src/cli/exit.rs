@@ -8,31 +8,24 @@ use std::process::ExitCode;
 /// Result of a verb. The exit codes are part of the stable interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// 0: success.
-    Success,
-    /// 1: the command could not run.
-    Failed,
-    /// 2: the plan or the command line is wrong.
-    BadInput,
-    /// 3: a budget or a limit of a load is exceeded, a comparison or a change of the history is worse (with
+    /// Success.
+    Success = 0,
+    /// The command could not run.
+    Failed = 1,
+    /// The plan or the command line is wrong.
+    BadInput = 2,
+    /// A budget or a limit of a load is exceeded, a comparison or a change of the history is worse (with
     /// `--fail-on worse`), or a pack is not equalised.
-    OverBudget,
-    /// 4: measured, but a `void` finding says that the result cannot be trusted.
-    Void,
-    /// 5: measured, but the run cannot decide a budget.
-    Inconclusive,
+    OverBudget = 3,
+    /// Measured, but a `void` finding says that the result cannot be trusted.
+    Void = 4,
+    /// Measured, but the run cannot decide a budget.
+    Inconclusive = 5,
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        ExitCode::from(match exit {
-            Exit::Success => 0,
-            Exit::Failed => 1,
-            Exit::BadInput => 2,
-            Exit::OverBudget => 3,
-            Exit::Void => 4,
-            Exit::Inconclusive => 5,
-        })
+        (exit as u8).into()
     }
 }
 

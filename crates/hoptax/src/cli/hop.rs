@@ -4,6 +4,7 @@ use super::exit::{BadInput, Exit};
 use super::help;
 use super::upstream::{cpus, print_ready};
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hoptax_format::Address;
 use hoptax_host::threads::StopSignals;
 use hoptax_load::names::{self, Use};
@@ -35,8 +36,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     forward_proxy: Vec<String>,
     /// HTTP version for upstreams (h2 only) [default: 2]
-    #[arg(long, value_name = "VERSION")]
-    upstream_http: Option<UpstreamHttp>,
+    #[arg(long, value_name = "VERSION", value_parser = word(UPSTREAM_HTTP))]
+    upstream_http: Option<hop::UpstreamHttp>,
     /// Worker threads
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: u32,
@@ -65,8 +66,8 @@ struct DelayArgs {
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     delay_share: Option<f64>,
     /// How to spend the delay [default: sleep]
-    #[arg(long, value_name = "HOW")]
-    delay_how: Option<How>,
+    #[arg(long, value_name = "HOW", value_parser = word(HOW))]
+    delay_how: Option<HopDelayHow>,
     /// Seed of the random choice of delayed requests
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
@@ -77,8 +78,8 @@ struct DelayArgs {
     #[arg(long, value_name = "TIME", requires = "warming_requests", value_parser = units::duration)]
     warming_extra: Option<Duration>,
     /// How the extra time falls to zero [default: linear]
-    #[arg(long, value_name = "HOW", requires = "warming_requests")]
-    warming_fall: Option<Fall>,
+    #[arg(long, value_name = "HOW", requires = "warming_requests", value_parser = word(FALL))]
+    warming_fall: Option<HopWarmingFall>,
     /// Drop this share of the gRPC messages (h2) or events (l7) of responses [default: 0%]
     #[arg(long, value_name = "SHARE", value_parser = units::share)]
     fault_drop: Option<f64>,
@@ -105,8 +106,8 @@ struct DelayArgs {
     #[arg(long, value_name = "TIME", value_parser = units::duration)]
     fault_cut: Option<Duration>,
     /// Remove the extensions from handshakes of WebSockets, so that messages are not compressed (l7 only)
-    #[arg(long, value_name = "HOW")]
-    fault_deflate: Option<Deflate>,
+    #[arg(long, value_name = "HOW", value_parser = word(DEFLATE))]
+    fault_deflate: Option<HopDeflate>,
     #[command(flatten)]
     llm: LlmFaultArgs,
 }
@@ -138,6 +139,9 @@ struct LlmFaultArgs {
     /// Drop the comments between events (l7 only)
     #[arg(long)]
     fault_drop_comments: bool,
+    /// Read all that the upstream sends, although the client does not read (l7 only)
+    #[arg(long)]
+    fault_unbounded: bool,
 }
 
 impl LlmFaultArgs {
@@ -152,6 +156,7 @@ impl LlmFaultArgs {
             add_field: self.fault_add_field,
             alter_response: self.fault_alter_response,
             drop_comments: self.fault_drop_comments,
+            unbounded: self.fault_unbounded,
         };
         Some(llm).filter(|llm| *llm != HopLlm::default())
     }
@@ -198,7 +203,7 @@ impl DelayArgs {
             inbound: self.delay_in.unwrap_or_default(),
             outbound: self.delay_out.unwrap_or_default(),
             share: self.delay_share.unwrap_or(1.0),
-            how: self.delay_how.map(How::meaning).unwrap_or_default(),
+            how: self.delay_how.unwrap_or_default(),
             warming,
             message: self.delay_message.unwrap_or_default(),
             faults,
@@ -209,7 +214,7 @@ impl DelayArgs {
 
     /// The warm-up. clap accepts the number of requests and the extra time only together.
     fn warming(&self) -> Option<HopWarming> {
-        let fall = self.warming_fall.map(Fall::meaning).unwrap_or_default();
+        let fall = self.warming_fall.unwrap_or_default();
         Some(HopWarming { requests: self.warming_requests?, extra: self.warming_extra?, fall })
     }
 
@@ -237,7 +242,7 @@ impl DelayArgs {
             bunch: self.fault_bunch.unwrap_or_default(),
             refuse: self.fault_refuse.unwrap_or_default(),
             cut: self.fault_cut.unwrap_or_default(),
-            deflate: self.fault_deflate.map(Deflate::meaning),
+            deflate: self.fault_deflate,
             llm,
         })
     }
@@ -253,62 +258,39 @@ enum Kind {
     H2,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum UpstreamHttp {
-    /// HTTP/1.1, with a pool of connections
-    #[value(name = "1.1")]
-    Http1,
-    /// HTTP/2, by prior knowledge
-    #[value(name = "2")]
-    Http2,
-}
+/// Words of an option, each with its help and its meaning.
+type Words<T, const N: usize> = [(&'static str, &'static str, T); N];
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum How {
-    /// Wait on a timer
-    Sleep,
-    /// Keep the CPU busy, as a computation does; the worker then handles no other request
-    Spin,
-}
+const UPSTREAM_HTTP: Words<hop::UpstreamHttp, 2> = [
+    ("1.1", "HTTP/1.1, with a pool of connections", hop::UpstreamHttp::Http1),
+    ("2", "HTTP/2, by prior knowledge", hop::UpstreamHttp::Http2),
+];
+const HOW: Words<HopDelayHow, 2> = [
+    ("sleep", "Wait on a timer", HopDelayHow::Sleep),
+    (
+        "spin",
+        "Keep the CPU busy, as a computation does; the worker then handles no other request",
+        HopDelayHow::Spin,
+    ),
+];
+const FALL: Words<HopWarmingFall, 2> = [
+    (
+        "linear",
+        "The extra time of request n, counted from 0, is extra × (1 − n/requests)",
+        HopWarmingFall::Linear,
+    ),
+    ("step", "Each of the first `requests` requests has the full extra time", HopWarmingFall::Step),
+];
+const DEFLATE: Words<HopDeflate, 1> = [("drop", "Remove them", HopDeflate::Drop)];
 
-impl How {
-    fn meaning(self) -> HopDelayHow {
-        match self {
-            Self::Sleep => HopDelayHow::Sleep,
-            Self::Spin => HopDelayHow::Spin,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Fall {
-    /// The extra time of request n, counted from 0, is extra × (1 − n/requests)
-    Linear,
-    /// Each of the first `requests` requests has the full extra time
-    Step,
-}
-
-impl Fall {
-    fn meaning(self) -> HopWarmingFall {
-        match self {
-            Self::Linear => HopWarmingFall::Linear,
-            Self::Step => HopWarmingFall::Step,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Deflate {
-    /// Remove them
-    Drop,
-}
-
-impl Deflate {
-    fn meaning(self) -> HopDeflate {
-        match self {
-            Self::Drop => HopDeflate::Drop,
-        }
-    }
+fn word<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: Words<T, N>,
+) -> impl TypedValueParser<Value = T> {
+    let known = all.map(|(name, help, _)| PossibleValue::new(name).help(help));
+    PossibleValuesParser::new(known).map(move |typed| {
+        let found = all.iter().find(|(name, ..)| *name == typed);
+        found.expect("other words are refused").2
+    })
 }
 
 impl Args {
@@ -332,8 +314,7 @@ impl Args {
 
     fn kind(&self) -> Result<hop::Kind, BadInput> {
         match (self.kind, self.upstream_http) {
-            (Kind::H2, None | Some(UpstreamHttp::Http2)) => Ok(hop::Kind::H2(hop::UpstreamHttp::Http2)),
-            (Kind::H2, Some(UpstreamHttp::Http1)) => Ok(hop::Kind::H2(hop::UpstreamHttp::Http1)),
+            (Kind::H2, http) => Ok(hop::Kind::H2(http.unwrap_or(hop::UpstreamHttp::Http2))),
             (_, Some(_)) => Err(BadInput("--upstream-http is only for h2; leave it out".to_owned())),
             (Kind::L4, None) => Ok(hop::Kind::L4),
             (Kind::L7, None) => Ok(hop::Kind::L7),

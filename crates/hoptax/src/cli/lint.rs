@@ -207,7 +207,7 @@ impl Args {
                 return Some(format!("the pack `{name}` {text} and no namespace. Omit it"));
             }
         }
-        match (&manifest.llm, self.llm) {
+        match (pack.llm(), self.llm) {
             (Some(_), None) => {
                 return Some(format!("the pack `{name}` passes only requests to language models. Use --llm"));
             }

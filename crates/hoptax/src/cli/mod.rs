@@ -53,6 +53,8 @@ mod run;
 mod run_ref;
 mod serve;
 #[cfg(target_os = "linux")]
+mod side_thread;
+#[cfg(target_os = "linux")]
 mod terminal;
 #[cfg(target_os = "linux")]
 mod upstream;

@@ -279,7 +279,7 @@ fn value(arg: &Arg) -> Option<String> {
 }
 
 /// Example values. The first text is the placeholder that the help shows for the value, such as `DIR`.
-const VALUES: [(&str, &str); 54] = [
+const VALUES: [(&str, &str); 55] = [
     ("A", "results/20260101T000000Z-before"),
     ("B", "results/20260102T000000Z-after"),
     ("ADDRESS", "127.0.0.1"),
@@ -331,6 +331,7 @@ const VALUES: [(&str, &str); 54] = [
     ("STATUS,…", "200,204"),
     ("TAG", "baseline"),
     ("TIME", "10s"),
+    ("TOKENS,TIME", "'5 tokens,2s'"),
     ("URL", "http://127.0.0.1:8080/"),
     ("VERSION", "1.1"),
     ("X,Y", "main,pr"),

@@ -107,9 +107,10 @@ pub(super) fn compare_messages(
 ) -> Result<(Answers, Option<String>), Failure> {
     let name = pack.name();
     let legs = Legs::with_http1_upstream(HttpVersion::Http11);
-    let model = pack.manifest().llm.as_ref().and_then(|llm| llm.model.as_deref());
+    let model = pack.llm().and_then(|llm| llm.model.as_deref());
     let model = model.unwrap_or(LlmRequest::USUAL_MODEL);
-    let gateway = format!("name: \"{name}\", workers: 1");
+    let variant = pack.variant().map_or_else(String::new, |variant| format!(", variant: \"{variant}\""));
+    let gateway = format!("name: \"{name}\", workers: 1{variant}");
     let mut plan = match scope {
         Scope::Llm(api) => plan_of_llm(&gateway, api, model, packs)?,
         _ => plan(&gateway, "", legs, packs)?,

@@ -77,7 +77,7 @@ fn the_host_header_has_no_default_port() {
 fn a_dot_at_the_end_of_a_name_is_not_part_of_the_tls_name() {
     needs!("nginx");
     let authority = tls::authority("authority.test");
-    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&authority), false), "");
+    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&authority)), "");
     let scratch = Scratch::new();
     let ca = scratch.file("ca.pem", &format!("\u{feff}{}", authority.pem())).display().to_string();
     let (url, address) = (format!("https://{}.:443/", tls::NAME), nginx.address.to_string());

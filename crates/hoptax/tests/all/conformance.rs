@@ -3,7 +3,7 @@
 
 use crate::support::sockets::listening;
 use crate::support::{PATIENCE, hoptax};
-use crate::world::{Running, exe, is_missing, running_plan};
+use crate::world::{driver_for, is_missing, running_plan, started};
 use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::tree::descendants;
@@ -14,7 +14,6 @@ use hoptax_lab::conformance::{
 };
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::binary;
-use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{ClientHttp2, Gateway, GatewayKind, HopKind};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::Stdio;
@@ -105,12 +104,11 @@ fn compare_all(legs: Legs, is_chosen: impl Fn(&str) -> bool) {
     let mut plan = running_plan(names.iter().map(gateway).collect());
     plan.load[0].http = http;
     let run = tempfile::tempdir().expect("a directory");
-    let mut driver = ProcessDriver::new(&plan, packs.clone(), run.path()).expect("a driver").with_exe(exe());
-    let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let mut driver = driver_for(&plan, run.path());
+    let upstream = started(driver.start_upstream());
     let mut wrong = String::new();
     for gateway in &plan.gateways {
-        let service = driver.start_gateway(gateway, &upstream.0.endpoints());
-        let service = Running(service.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let service = started(driver.start_gateway(gateway, &upstream.0.endpoints()));
         let root = service.0.process().expect("watched").pid;
         let sockets = listening(descendants(root));
         assert!(sockets.contains(&service.0.addresses()[0].to_string()), "{}: {sockets:?}", gateway.label);
@@ -146,11 +144,9 @@ fn hop_h2_differs_only_in_trailers_on_the_way_to_http1() {
         let mut plan = running_plan(vec![Gateway { label: "hop-h2".to_owned(), kind }]);
         plan.load[0].http = HttpVersion::Http2;
         let run = tempfile::tempdir().expect("a directory");
-        let mut driver =
-            ProcessDriver::new(&plan, crate::world::packs(), run.path()).expect("a driver").with_exe(exe());
-        let upstream = Running(driver.start_upstream().unwrap_or_else(|failure| panic!("{failure:#?}")));
-        let hop = driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints());
-        let hop = Running(hop.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let mut driver = driver_for(&plan, run.path());
+        let upstream = started(driver.start_upstream());
+        let hop = started(driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints()));
         let (direct, change) = (upstream.0.addresses()[0], &hop.0.facts().change);
         let seen = observe(direct, hop.0.addresses()[0], change, HttpVersion::Http2, PATIENCE);
         let seen = seen.expect("direct keeps every rule");
@@ -166,11 +162,9 @@ fn hops_pass_on_calls_as_they_are() {
         let mut plan = running_plan(vec![Gateway { label: label.to_owned(), kind }]);
         plan.load[0].http = HttpVersion::Http2;
         let run = tempfile::tempdir().expect("a directory");
-        let mut driver =
-            ProcessDriver::new(&plan, crate::world::packs(), run.path()).expect("a driver").with_exe(exe());
+        let mut driver = driver_for(&plan, run.path());
         let upstream = GrpcUpstream::start().expect("it listens");
-        let hop = driver.start_gateway(&plan.gateways[0], &[Address::from(upstream.address())]);
-        let hop = Running(hop.unwrap_or_else(|failure| panic!("{failure:#?}")));
+        let hop = started(driver.start_gateway(&plan.gateways[0], &[Address::from(upstream.address())]));
         let change = &hop.0.facts().change;
         let seen = observe_calls(&upstream, hop.0.addresses()[0], change, PATIENCE);
         let seen = seen.expect("the upstream keeps every rule");
@@ -206,11 +200,9 @@ fn a_hop_passes_on_events_websockets_and_requests_to_language_models_as_they_are
     let kind = GatewayKind::Hop(HopKind::L4);
     let plan = running_plan(vec![Gateway { label: "hop-l4".to_owned(), kind }]);
     let run = tempfile::tempdir().expect("a directory");
-    let mut driver =
-        ProcessDriver::new(&plan, crate::world::packs(), run.path()).expect("a driver").with_exe(exe());
+    let mut driver = driver_for(&plan, run.path());
     let upstream = MessagesUpstream::start().expect("it listens");
-    let hop = driver.start_gateway(&plan.gateways[0], &[Address::from(upstream.address())]);
-    let hop = Running(hop.unwrap_or_else(|failure| panic!("{failure:#?}")));
+    let hop = started(driver.start_gateway(&plan.gateways[0], &[Address::from(upstream.address())]));
     let (address, change) = (hop.0.addresses()[0], &hop.0.facts().change);
     let all: [&'static [MessagesCase]; 4] =
         [&EVENTS_CASES, &WEBSOCKET_CASES, &OPENAI_CASES, &ANTHROPIC_CASES];
@@ -260,9 +252,7 @@ fn packs_that_do_not_pass_websockets_or_events_are_refused() {
 /// Simulates Ctrl-Z. The kernel interrupts system calls that wait, and these calls must then continue.
 #[test]
 fn a_stopped_process_continues_its_requests() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     let mut command = hoptax();
     command.args(["lint", "--answers", "nginx"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = command.spawn().expect("it starts");
@@ -275,19 +265,4 @@ fn a_stopped_process_continues_its_requests() {
     }
     let output = process.wait_with_output().expect("ended");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-#[test]
-fn differences_are_reported_with_their_reasons() {
-    if is_missing("nginx") {
-        return;
-    }
-    let output = hoptax().args(["lint", "--answers", "nginx"]).output().expect("it runs");
-    let reported = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(reported.starts_with("nginx 1.") && reported.contains(": 22 cases, "), "{reported}");
-    let output = hoptax().args(["lint", "--answers", "ngnix"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2));
-    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(reported.contains("there is no pack `ngnix`"), "{reported}");
 }

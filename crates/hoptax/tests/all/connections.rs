@@ -1,13 +1,12 @@
 //! `hoptax load --spec -` against the real nginx. nginx's log shows how connections are opened, kept and
 //! closed.
 
-use crate::support::{PATIENCE, hoptax, nginx, unused_address, wait_for};
+use crate::load;
+use crate::support::{PATIENCE, nginx, unused_address, wait_for};
 use crate::wire::Server;
 use serde_json::{Value, json};
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
 
 const REQUESTS: u64 = 400;
 
@@ -85,18 +84,7 @@ fn spec(address: &str, more: Value) -> Value {
 
 /// Runs `spec` and returns the record. Fails if a request was not answered.
 fn run_spec(spec: &Value) -> Value {
-    let mut command = hoptax();
-    command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = command.spawn().expect("starts");
-    // If this test panics, the generator does not keep running. When the generator starts, it asks the kernel
-    // to kill it as soon as the thread that started it ends (PR_SET_PDEATHSIG, prctl(2)).
-    process
-        .stdin
-        .take()
-        .expect("piped")
-        .write_all(spec.to_string().as_bytes())
-        .expect("read by the generator");
-    let output = process.wait_with_output().expect("ends");
+    let output = load::run_spec(spec);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let record: Value = serde_json::from_slice(&output.stdout).expect("a record");
     assert_eq!(record["counts"]["ok"], REQUESTS, "{}", record["counts"]);
@@ -120,19 +108,6 @@ fn time_wait(address: SocketAddr) -> (usize, usize) {
         }
     }
     (ours, theirs)
-}
-
-#[test]
-fn nginx_on_a_unix_socket_is_loaded() {
-    needs!("nginx");
-    let nginx = Nginx::start();
-    for (limit, opened) in [(Value::Null, 4..=4), (json!(1), REQUESTS..=REQUESTS + 4)] {
-        let more = json!({"requests_per_connection": limit});
-        let record = run_spec(&spec(&format!("unix:{}", nginx.socket()), more));
-        assert!(opened.contains(&record["lifetime"]["opened"].as_u64().expect("a count")), "{record}");
-        let seen = nginx.seen(REQUESTS);
-        assert!(seen.iter().all(|line| line[0] == "unix:" && line[1] == "HTTP/1.1"), "{:?}", seen[0]);
-    }
 }
 
 #[test]
@@ -172,19 +147,4 @@ fn connections_that_are_open_at_the_end_leave_no_port_in_time_wait() {
         by_us + by_upstream <= 20,
         "{by_us} ports of ours are in TIME_WAIT, and {by_upstream} of the upstream's"
     );
-}
-
-#[test]
-fn each_connection_uses_its_source_address() {
-    needs!("nginx");
-    let nginx = Nginx::start();
-    let sources = ["127.86.75.31", "127.86.75.32"];
-    let record = run_spec(&spec(&nginx.address(), json!({"sources": sources})));
-    assert_eq!(record["connections"]["established"], 4);
-    let mut seen: Vec<(String, String)> =
-        nginx.seen(REQUESTS).into_iter().map(|line| (line[0].clone(), line[2].clone())).collect();
-    seen.sort();
-    seen.dedup();
-    let from = |source: &str| seen.iter().filter(|(address, _)| address == source).count();
-    assert_eq!(sources.map(from), [2, 2], "{seen:?}");
 }

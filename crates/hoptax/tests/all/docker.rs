@@ -151,8 +151,7 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
     assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
     let directory = std::fs::read_dir(out).expect("results").flatten().next().expect("one run").path();
     let report = crate::support::json(hoptax().arg("report").arg(directory).args(["--format", "json"]));
-    let cases = report["cases"].as_array().expect("cases");
-    let boxed = cases.iter().find(|case| case["gateway"] == "boxed").expect("measured");
+    let boxed = crate::run::case(&report, "boxed");
     assert_eq!(boxed["ledger"]["requests_per_request"].as_f64(), Some(1.0), "{boxed}");
     let cpu = boxed["cpu"]["gateway_us_per_request"].as_f64();
     assert!(cpu.is_some_and(|cpu| cpu > 0.0), "the processes in the container are counted: {boxed}");

@@ -7,6 +7,7 @@ mod dotnet;
 mod kong;
 mod krakend;
 mod kubegateway;
+mod never_run;
 mod pipy;
 mod traefik;
 mod tyk;
@@ -23,6 +24,9 @@ use std::sync::OnceLock;
 
 pub(crate) const DOCUMENTED: [&str; 9] =
     ["apisix", "kong", "krakend", "kubegateway", "ocelot", "pipy", "traefik", "tyk", "yarp"];
+
+/// Packs of gateways for language models that nobody has run.
+pub(crate) const NEVER_RUN: [&str; 3] = ["agentgateway", "bifrost", "tensorzero"];
 
 /// One rendering of a pack. The field `what` describes the rendering.
 struct Case {
@@ -147,6 +151,21 @@ fn with_calls(name: &str) -> [Case; 2] {
         let sample = Variables { http2: true, grpc, ..Variables::sample(Profile::Equalised, None) };
         rendering_of(name, sample, 2, vec![])
     })
+}
+
+/// Renderings of the variant `ai-proxy`: in both profiles, with one upstream instance and with two.
+fn ai_proxy(name: &str) -> Vec<Case> {
+    let mut all = Vec::new();
+    for profile in [Profile::Stock, Profile::Equalised] {
+        for upstreams in [1, 2] {
+            let sample =
+                Variables { variant: Some("ai-proxy".to_owned()), ..Variables::sample(profile, None) };
+            let case = rendering_of(name, sample, upstreams, vec![]);
+            assert!(case.reports("ai-proxy"), "{}", case.what);
+            all.push(case);
+        }
+    }
+    all
 }
 
 /// One rendering of the pack, with two workers.

@@ -61,29 +61,32 @@ warmup: 100ms
 
 /// Gateways of each example plan that are run: at least one for each feature of the plan. If a plan has none
 /// here, all its gateways are run. Other tests run every gateway with each of these features.
-const GATEWAYS: [(&str, &str); 18] = [
+const GATEWAYS: &[(&str, &str)] = &[
     ("capacity", "nginx"),
     ("cold-start", "nginx"),
     ("events", "nginx,envoy"),
+    ("grpc", "nginx"),
+    ("grpc-streams", "nginx"),
     ("http2", "haproxy"),
     ("http2-matrix", "nghttpx,nghttpx-h2"),
     ("istio-sidecar", "sidecar-tuned"),
     ("kong-suite", "nginx.key-auth,haproxy.500x4-routes,envoy.10x10-routes"),
     ("kong-suite-changes", "haproxy"),
     ("kong-suite-scrape", "envoy,envoy.scraped"),
-    ("llm", FORWARDERS),
-    ("llm-abort", FORWARDERS),
+    ("llm", "nginx"),
+    ("llm-abort", "nginx"),
     ("llm-features", "nginx"),
-    ("llm-retries", FORWARDERS),
-    ("llm-streams", FORWARDERS),
+    ("llm-head-of-line", "nginx"),
+    ("llm-pause", "nginx"),
+    ("llm-retries", "nginx"),
+    ("llm-streams", "nginx"),
     ("llm-translation", "nginx"),
     ("mix", "haproxy"),
     ("price-of-features", "nginx,nginx.gzip"),
     ("quickstart", "hop-l7,envoy"),
+    ("sse", "nginx"),
+    ("websocket", "haproxy"),
 ];
-
-/// Gateways of plans with AI gateways that are installed everywhere.
-const FORWARDERS: &str = "nginx,haproxy,envoy";
 
 /// Number of tests that share the example plans.
 const PARTS: usize = 3;
@@ -163,7 +166,9 @@ fn plans_run(part: usize) {
                     vec!["duration=300ms", "search.precision=50%", "search.confirm=300ms"]
                 }
                 _ if measures_starts => vec![],
-                _ if text_of_plan.contains("rate: 20/s") => vec!["requests=50", "duration=60s"],
+                // Each request lasts as long as its pause.
+                _ if text_of_plan.contains(" pause: {") => vec!["requests=8", "duration=60s"],
+                _ if text_of_plan.contains("rate: 20/s") => vec!["requests=20", "duration=60s"],
                 _ => vec!["requests=150", "duration=60s"],
             };
             for short in short {

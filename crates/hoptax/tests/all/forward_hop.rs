@@ -1,7 +1,7 @@
 //! `hop-l7` as a forward proxy. curl, the origin's heads and the upstream's ledger are the second opinion.
 
 use crate::origin::Origin;
-use crate::run::{report, run_to_success, text, trials};
+use crate::run::{case, report, run_to_success, text, trials};
 use crate::support::{Scratch, hoptax, own_listener};
 use crate::wire::{Client, Server, UnusedAddress, sample};
 use hoptax_lab::features::Credentials;
@@ -205,8 +205,7 @@ fn plans_measure_the_hop_as_a_forward_proxy() {
         }
     }
     let report = report(&directory);
-    let case = report["cases"].as_array().expect("cases").iter().find(|case| case["gateway"] == "slow");
-    let p50 = &case.expect("measured")["response_time"]["p50"]["estimate"];
+    let p50 = &case(&report, "slow")["response_time"]["p50"]["estimate"];
     assert!(p50.as_f64().expect("measured") >= 5000.0, "{p50}");
 }
 

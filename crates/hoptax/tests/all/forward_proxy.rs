@@ -5,7 +5,6 @@ use crate::findings::two_ports;
 use crate::run::{report, run_to_success, text, trials};
 use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_until};
 use crate::wire::Server;
-use hoptax_lab::features::Credentials;
 use hoptax_servers::ledger;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
@@ -158,22 +157,6 @@ fn load_asks_for_the_whole_url_and_through_tunnels_as_curl_does() {
         let words = if tunnel { "CONNECT tunnels" } else { "through a forward proxy" };
         assert!(text(&output.stdout).contains(words), "{}", text(&output.stdout));
     }
-}
-
-#[test]
-fn https_goes_through_a_tunnel() {
-    needs!("apache");
-    let made = Credentials::make(&[hoptax_plan::Feature::UpstreamTls]).expect("made");
-    let mut command = hoptax();
-    let identity = made.server.certificate.clone() + &made.server.key;
-    command.args(["upstream", "--tls", "--body-text", "over TLS"]).env("HOPTAX_UPSTREAM_IDENTITY", identity);
-    let upstream = Server::spawn(&mut command);
-    let address = upstream.ready["tls_instances"][0].as_str().expect("an address").to_owned();
-    let port = address.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
-    let proxy = Proxy::start(&[port]);
-    let output = load(&format!("https://{address}/"), &proxy.url("user:secret@"), &["--insecure"]);
-    assert!(output.status.success(), "{}", text(&output.stdout));
-    assert_eq!((requests(&upstream), connections(&upstream)), (50, 5));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use crate::http2_upstream::program;
 use crate::load::KilledOnDrop;
+use crate::stream_peers;
 use crate::support::{Json, PATIENCE, hoptax, json, own_loopback, wait_until};
 use crate::wire::Server;
 use hoptax_servers::ledger;
@@ -21,12 +22,8 @@ fn script() -> Option<Command> {
 
 /// Runs checks of the script's client against a server.
 fn ask(address: SocketAddr, checks: &[&str]) {
-    let Some(mut script) = script() else { return };
-    let output = script.arg("ask").arg(address.to_string()).args(checks).output().expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{address}, after {text:?}: {errors}");
-    assert_eq!(text.lines().collect::<Vec<_>>(), checks);
+    let Some(script) = script() else { return };
+    stream_peers::ask_with(script, address, checks);
 }
 
 fn upstream(more: &[&str]) -> Server {

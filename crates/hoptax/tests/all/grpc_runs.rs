@@ -1,8 +1,8 @@
 //! Runs with gRPC calls: through hops and gateways, and with planted faults.
 
-use crate::run::text;
-pub(crate) use crate::run::{cases, measured};
-use crate::support::streams::{StreamServer, Wrong};
+use crate::http2_runs::measured_through;
+use crate::run::{case, cases, measured, text};
+use crate::support::streams::Wrong;
 use crate::support::{Json, hoptax, json};
 use crate::wire::Server;
 use crate::world::is_missing;
@@ -21,7 +21,7 @@ fn calls_pass_through_hops_and_gateways() {
 gateways: [{}]
 {TARGET}
 load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
-trials: 2
+trials: 1
 warmup: 100ms
 ",
             [&["hop-l4", "hop-h2"][..], packs.as_slice()].concat().join(", ")
@@ -57,31 +57,15 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         // Calls without a status count as UNKNOWN.
         ("loses", Wrong { lose_trailers_every: Some(7), ..right() }, &["grpc-failed", "trailers-lost"]),
     ];
-    let upstream = StreamServer::start(right());
-    let servers: Vec<(&str, StreamServer)> =
-        plants.iter().map(|(label, wrong, _)| (*label, StreamServer::start(*wrong))).collect();
-    let gateways: String = servers
-        .iter()
-        .map(|(label, server)| {
-            format!("  - {{ name: external, label: {label}, url: \"{}\" }}\n", server.url())
-        })
-        .collect();
-    let report = measured(&format!(
-        "upstream: {{ url: \"{}\" }}
-gateways:
-{gateways}{TARGET}
-load: [{{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }}]
-trials: 2
-warmup: 0s
-",
-        upstream.url()
-    ));
+    let servers: Vec<(&str, Wrong)> = plants.iter().map(|(label, wrong, _)| (*label, *wrong)).collect();
+    let load = "load: [{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }]\ntrials: 2\n";
+    let report = measured_through(&servers, right(), &format!("{TARGET}\n{load}"));
     for (label, _, expected) in &plants {
         let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
         assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
     }
     assert_eq!(found(&report, "direct"), BTreeSet::new());
-    let fails = cases(&report).iter().find(|case| case["gateway"] == "fails").expect("a case");
+    let fails = case(&report, "fails");
     let statuses: Vec<&String> = fails["counts"]["grpc"].as_object().expect("counts").keys().collect();
     assert_eq!(statuses, ["OK", "UNAVAILABLE"]);
 }

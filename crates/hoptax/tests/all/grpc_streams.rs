@@ -1,6 +1,6 @@
 //! Runs with streams of gRPC calls: every message is accounted for, and planted faults are found.
 
-use crate::grpc_runs::{cases, measured};
+use crate::run::{case, cases, measured};
 use crate::support::{Json, retry_if_disturbed};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
@@ -111,8 +111,8 @@ fn faults_in_streams_are_found_only_where_they_were_planted() {
         assert_eq!(found(&report, clean), BTreeSet::new(), "{clean}: {}", report["findings"]);
     }
     let of = |label: &str| {
-        let case = cases(&report).iter().find(|case| case["gateway"] == label).expect("a case");
-        ["lost", "repeated"].map(|what| case["messages"][what].as_u64().expect("a number") > 0)
+        let messages = &case(&report, label)["messages"];
+        ["lost", "repeated"].map(|what| messages[what].as_u64().expect("a number") > 0)
     };
     assert_eq!([of("drops"), of("repeats"), of("holds")], [[true, false], [false, true], [false; 2]]);
 }
@@ -125,9 +125,8 @@ fn a_known_delay_of_each_message_is_found() {
         let gateways = "hop-h2, { name: hop-h2, label: slow, delay: { message: 2ms } }";
         let report = measured(&plan(gateways, "kind: both-ways, messages: 20", 1));
         let p50 = |label: &str| {
-            let case = cases(&report).iter().find(|case| case["gateway"] == label).expect("a case");
-            let times = &case["message"]["response_time"];
-            times["p50"]["estimate"].as_f64().unwrap_or_else(|| panic!("{label}: {case}"))
+            let times = &case(&report, label)["message"]["response_time"];
+            times["p50"]["estimate"].as_f64().unwrap_or_else(|| panic!("{label}: {times}"))
         };
         let (bare, slow) = (p50("hop-h2"), p50("slow"));
         let is_exact = (-50.0..250.0).contains(&(slow - bare - 2000.0));

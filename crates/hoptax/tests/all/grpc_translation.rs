@@ -1,7 +1,6 @@
 //! Envoy translates gRPC-Web and JSON to gRPC for the upstream.
 
-use crate::grpc_runs::{cases, measured};
-use crate::run::{report, run, run_to_success, text};
+use crate::run::{case, cases, measured, report, run, run_to_success, text};
 use crate::support::{PATIENCE, Scratch, hoptax};
 use crate::world::{Running, driver_for, running_plan, started};
 use hoptax_format::grpc;
@@ -29,7 +28,7 @@ fn translated_calls_succeed() {
     let sets: Vec<&str> = sets.into_iter().flat_map(|set| ["--set", set]).chain(["--accept-void"]).collect();
     let report = report(&run_to_success(&scratch, plan, &sets));
     for gateway in ["direct", "envoy", "envoy-web", "envoy-json"] {
-        let case = cases(&report).iter().find(|case| case["gateway"] == gateway).expect(gateway);
+        let case = case(&report, gateway);
         let counts = &case["counts"];
         assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
         assert_eq!(counts["scheduled"], counts["ok"], "{gateway}: {counts}");

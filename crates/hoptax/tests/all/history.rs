@@ -5,7 +5,7 @@ use crate::run::text;
 use crate::support::{Json, Scratch, hoptax, json};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 const FIRST: &str = "20260101T000000Z-nightly";
 const SECOND: &str = "20260102T000000Z-nightly";
@@ -227,39 +227,6 @@ fn a_run_is_deleted_only_with_yes() {
 }
 
 #[test]
-fn unreadable_directories_are_listed_as_such() {
-    let root = nights();
-    let spoil = |id: &str, file: &str, content: &[u8]| {
-        fs::write(root.path().join(id).join(file), content).expect("written");
-    };
-    spoil(FIRST, "run.json", b"{\"schema\": 3, \"hop");
-    spoil(SECOND, "run.json", b"{\"schema\": 99}");
-    spoil(THIRD, "trials.jsonl", b"\x1b[2J garbage");
-    let foreign = root.path().join("20260104T000000Z-\u{1b}[31mred");
-    fs::create_dir(&foreign).expect("made");
-    fs::write(foreign.join("run.json"), "[]").expect("written");
-    let older = root.path().join("20251121T042811Z-older");
-    fs::create_dir(&older).expect("made");
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../records/runs/schema-1");
-    for name in ["run.json", "trials.jsonl"] {
-        fs::copy(from.join(name), older.join(name)).expect("copied");
-    }
-    let list = said(&root, &["list"]);
-    for state in ["broken", "newer", "damaged", "foreign", "believable"] {
-        assert!(list.contains(state), "{state}:\n{list}");
-    }
-    assert!(!list.contains('\u{1b}'), "{list:?}");
-    let states: Vec<String> = json(&mut history(&root, &["list", "--format", "json"]))["runs"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|run| run["state"].as_str().expect("a state").to_owned())
-        .collect();
-    assert_eq!(states.len(), 5);
-    assert!(said(&root, &["rebuild"]).starts_with("5 directories read"));
-}
-
-#[test]
 fn a_missing_directory_is_an_error_and_an_empty_one_is_not() {
     let root = Scratch::new();
     assert!(said(&root, &["list"]).contains("No runs in"));
@@ -297,31 +264,4 @@ fn the_results_directory_is_an_argument_or_an_option() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
         assert!(text(&output.stderr).contains(expected), "{arguments:?}: {}", text(&output.stderr));
     }
-}
-
-#[test]
-fn concurrent_processes_do_not_disturb_each_other() {
-    let root = nights();
-    for number in 0..20 {
-        put(root.path(), &format!("20260201T0000{number:02}Z-nightly"), &nightly(40, 150, "1.22.1"));
-    }
-    let start = |arguments: &[&str]| {
-        let mut command = history(&root, arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
-    };
-    let all = [
-        start(&["list"]),
-        start(&["rebuild"]),
-        start(&["tag", FIRST, "+a"]),
-        start(&["list", "--format", "json"]),
-        start(&["trend", "nightly", "--gateway", "nginx"]),
-        start(&["rebuild"]),
-    ];
-    for process in all {
-        let output = process.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", text(&output.stderr));
-    }
-    let listing = json(&mut history(&root, &["list", "--format", "json"]));
-    assert_eq!((&listing["all"], ids(&listing).len()), (&23.into(), 23));
-    assert!(said(&root, &["list", "--tag", "a"]).contains(FIRST));
 }

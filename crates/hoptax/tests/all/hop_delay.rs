@@ -179,11 +179,10 @@ fn a_delay_in_a_plan_shows_in_the_run() {
         "{said}"
     );
     let out = scratch.path().join("out");
-    let run = hoptax().arg("run").arg(&plan).arg("--out").arg(&out).output().expect("it runs");
+    hoptax().arg("run").arg(&plan).arg("--out").arg(&out).output().expect("it runs");
     let run_dir = std::fs::read_dir(&out).expect("a directory").next().expect("a run").expect("read").path();
     let report = crate::support::json(hoptax().arg("report").arg(&run_dir).args(["--format", "json"]));
-    let case = report["cases"].as_array().expect("cases").iter().find(|case| case["gateway"] == "slow");
-    let case = case.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&run.stderr)));
+    let case = crate::run::case(&report, "slow");
     assert!(case["response_time"]["p50"]["estimate"].as_f64().expect("measured") >= 7000.0, "{case}");
     let record = std::fs::read_to_string(run_dir.join("run.json")).expect("written");
     assert!(record.contains("delay: 4ms in, 3ms out, 100% of requests, sleep"), "{record}");

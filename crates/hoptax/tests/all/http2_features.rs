@@ -166,8 +166,8 @@ fn load_sends_server_name_and_client_certificate() {
     let (servers, clients) = (tls::authority("servers.test"), tls::authority("clients.test"));
     let scratch = Scratch::new();
     let file = |name: &str, text: &str| scratch.file(name, text).display().to_string();
-    let (certificate, key) = tls::identity(tls::NAME, Some(&servers), false);
-    let (own, own_key) = tls::identity("client.test", Some(&clients), false);
+    let (certificate, key) = tls::identity(tls::NAME, Some(&servers));
+    let (own, own_key) = tls::identity("client.test", Some(&clients));
     let own = file("own.pem", &(own + &own_key));
     let [address, _] = two_ports();
     let server = format!(

@@ -1,7 +1,7 @@
 //! Runs over HTTP/2: through real gateways, and with planted faults.
 
 use crate::findings::two_ports;
-use crate::run::{cases, measured, run, text};
+use crate::run::{case, cases, measured, run, text};
 use crate::support::nginx::Nginx;
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax};
@@ -62,32 +62,40 @@ warmup: 100ms
 "
         ));
         let median = |gateway: &str| {
-            let case = cases(&report).iter().find(|case| case["gateway"] == gateway).expect("a case");
-            case["response_time"]["p50"]["estimate"].as_f64().expect("measured")
+            case(&report, gateway)["response_time"]["p50"]["estimate"].as_f64().expect("measured")
         };
         let added = median("slow") - median("hop-h2");
         assert!((6_900.0..8_000.0).contains(&added), "HTTP/{version}: {added} µs");
     }
 }
 
+/// HTTP/1.1 and HTTP/2 of one gateway are load points of one run.
 #[test]
-fn gateways_are_measured_over_http2_with_tls() {
+fn gateways_are_measured_with_tls_over_both_versions() {
     let report = measured(
         "gateways:
   - { name: nginx, features: [tls, key-auth] }
   - { name: haproxy, features: [tls, key-auth] }
   - { name: envoy, features: [tls, key-auth] }
   - { name: h2o, features: [tls, key-auth] }
-load: [{ loop: open, rate: 500/s, connections: 2, http: 2, streams: 4, duration: 300ms }]
+load: [{ loop: open, rate: 500/s, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 300ms }]
 trials: 1
 warmup: 100ms
 ",
     );
-    for case in cases(&report).iter().filter(|case| case["gateway"] != "direct") {
-        let tls = &case["tls"];
-        assert_eq!(tls["alpn"].as_object().expect("counts").keys().collect::<Vec<_>>(), ["h2"], "{tls}");
-        assert_eq!(case["counts"]["scheduled"], case["counts"]["ok"], "{}: {}", case["case"], case["counts"]);
+    let mut versions = BTreeSet::new();
+    for case in cases(&report) {
+        let (name, counts) = (&case["case"], &case["counts"]);
+        assert!(case["trials"].as_u64() > Some(0), "{name}: {}", case["failed"]);
+        assert_eq!(counts["scheduled"], counts["ok"], "{name}: {counts}");
+        let version = case["load"]["http"].as_str().expect("a version");
+        versions.insert((version, case["load"].get("streams").and_then(Json::as_u64).unwrap_or(1)));
+        if version == "2" && case["gateway"] != "direct" {
+            let alpn = case["tls"]["alpn"].as_object().expect("counts");
+            assert_eq!(alpn.keys().collect::<Vec<_>>(), ["h2"], "{name}");
+        }
     }
+    assert_eq!(versions, BTreeSet::from([("1.1", 1), ("2", 1), ("2", 4)]));
 }
 
 /// The other installed gateways, with more streams than most of them allow by default. Only nginx-lua has no
@@ -117,28 +125,6 @@ warmup: 200ms
     }
 }
 
-/// HTTP/1.1 and HTTP/2 of one gateway are load points of one run.
-#[test]
-fn both_versions_are_measured_in_one_run() {
-    let report = measured(
-        "gateways: [haproxy, envoy, { name: nginx, features: [tls] }]
-load: [{ loop: closed, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 200ms }]
-trials: 1
-warmup: 100ms
-",
-    );
-    let versions: BTreeSet<(&str, u64)> = cases(&report)
-        .iter()
-        .map(|case| {
-            assert!(case["trials"].as_u64() > Some(0), "{}: {}", case["case"], case["failed"]);
-            assert_eq!(case["counts"]["scheduled"], case["counts"]["ok"], "{}", case["case"]);
-            let streams = case["load"].get("streams").and_then(Json::as_u64).unwrap_or(1);
-            (case["load"]["http"].as_str().expect("a version"), streams)
-        })
-        .collect();
-    assert_eq!(versions, BTreeSet::from([("1.1", 1), ("2", 1), ("2", 4)]));
-}
-
 /// Findings that are planted here. The report may contain others.
 const PLANTED: [&str; 7] = [
     "abuse-guard",
@@ -155,7 +141,7 @@ fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
 }
 
 /// Runs a plan in which these servers take the place of gateways. `rest` contains the load.
-fn measured_through(servers: &[(&str, Wrong)], upstream: Wrong, rest: &str) -> Json {
+pub(crate) fn measured_through(servers: &[(&str, Wrong)], upstream: Wrong, rest: &str) -> Json {
     let upstream = StreamServer::start(upstream);
     let servers: Vec<(&str, StreamServer)> =
         servers.iter().map(|(label, wrong)| (*label, StreamServer::start(*wrong))).collect();
@@ -211,23 +197,15 @@ trials: 2
 }
 
 /// Every twentieth response is slow. One server sends the others meanwhile, and one makes them wait.
-const SLOW: Wrong = Wrong {
-    streams: None,
-    refuse_every: None,
-    go_away_after: None,
-    is_annoyed: false,
-    window: None,
-    slow_every: Some((20, Duration::from_millis(20))),
-    in_order: false,
-    fail_every: None,
-    lose_trailers_every: None,
-};
+fn slow() -> Wrong {
+    Wrong { slow_every: Some((20, Duration::from_millis(20))), ..Wrong::default() }
+}
 
 #[test]
 fn responses_that_wait_for_a_slow_one_are_found() {
-    let servers = [("overtakes", SLOW), ("orderly", Wrong { in_order: true, ..SLOW })];
+    let servers = [("overtakes", slow()), ("orderly", Wrong { in_order: true, ..slow() })];
     let load = "load: [{ loop: closed, connections: 1, http: 2, streams: 8, duration: 600ms }]\ntrials: 3\n";
-    let report = measured_through(&servers, SLOW, load);
+    let report = measured_through(&servers, slow(), load);
     assert_eq!(found(&report, "orderly"), BTreeSet::from(["head-of-line".to_owned()]));
     assert_eq!(found(&report, "overtakes"), BTreeSet::new());
     let evidence = evidence(&report, "head-of-line", "orderly");
@@ -239,13 +217,13 @@ fn responses_that_wait_for_a_slow_one_are_found() {
 /// The same number of requests in flight, on one connection and on eight.
 #[test]
 fn streams_that_wait_for_each_other_are_found_at_equal_loads() {
-    let servers = [("orderly", Wrong { in_order: true, ..SLOW })];
+    let servers = [("orderly", Wrong { in_order: true, ..slow() })];
     let load = "load:
   - { loop: closed, connections: 1, http: 2, streams: 8, duration: 500ms }
   - { loop: closed, connections: 8, http: 2, duration: 500ms }
 trials: 4
 ";
-    let report = measured_through(&servers, SLOW, load);
+    let report = measured_through(&servers, slow(), load);
     let evidence = evidence(&report, "head-of-line", "orderly");
     let difference = evidence["difference_us"].as_f64().unwrap_or_else(|| panic!("{evidence}"));
     assert!((10_000.0..60_000.0).contains(&difference), "{evidence}");

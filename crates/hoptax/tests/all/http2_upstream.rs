@@ -35,7 +35,7 @@ fn counts(upstream: &Server) -> InstanceCounts {
 #[test]
 fn curl_chooses_the_protocol() {
     let Some(curl) = program("curl") else { return };
-    let identity = tls::identity(tls::NAME, None, false);
+    let identity = tls::identity(tls::NAME, None);
     let mut command = crate::support::hoptax();
     command.args(["upstream", "--tls", "--status", "203"]);
     command.env("HOPTAX_UPSTREAM_IDENTITY", identity.0 + &identity.1);

@@ -15,7 +15,7 @@ use hoptax_record::LlmCounts;
 use hoptax_record::plan::LlmRequest;
 use hoptax_servers::ledger;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Four streams at a time, over both versions of HTTP.
 const VERSIONS: [&[&str]; 2] = [&["-c", "4"], &["--http", "2", "-c", "1", "--streams", "4"]];
@@ -181,6 +181,23 @@ fn clients_that_leave_are_counted_by_both_sides() {
             let sent = upstream.left_tokens;
             assert!((received..streams * tokens).contains(&sent), "{name}: {received} of {sent} tokens");
         }
+    }
+}
+
+#[test]
+fn clients_that_pause_get_all_tokens() {
+    let (streams, tokens) = (8, 64);
+    for version in VERSIONS {
+        // Eight times the window of a stream of HTTP/2.
+        let model = model("1ms", "0ms", tokens, &["--llm-token-bytes", "8KiB"]);
+        let more = [&["--llm-pause", "2 tokens,300ms"][..], version].concat();
+        let (name, begun) = (format!("{version:?}"), Instant::now());
+        let result = load(&name, &model, Api::OpenAi, streams, &more);
+        // Four at a time.
+        assert!(begun.elapsed() >= Duration::from_millis(600), "{name}: {:?}", begun.elapsed());
+        assert_eq!(counts(&result, ["paused", "ended"]), [streams; 2], "{name}: {}", result["messages"]);
+        let sent = counted(&model, streams).tokens;
+        assert_eq!([count(&result, "received"), sent], [streams * tokens; 2], "{name}");
     }
 }
 

@@ -73,3 +73,21 @@ warmup: 100ms"
     assert!((1.1..1.4).contains(&per_request), "{per_request}");
     assert!(evidence(&report, "false-end", "tokens_lost") > 0.0);
 }
+
+#[test]
+fn memory_for_clients_that_do_not_read_is_found_only_where_it_was_planted() {
+    // 16 MiB for each of eight streams: more than the kernel keeps.
+    let report = planted_among(
+        &clean(),
+        "upstream: { llm: { tokens: 1001, bytes_per_token: 16384 } }
+target: { llm: { pause: { after_tokens: 1, time: 1s } } }
+load: [{ loop: closed, connections: 8, duration: 2500ms }]
+warmup: 0s",
+        &[("keeps", "unbounded: true", &["no-backpressure"])],
+    );
+    let unread = evidence(&report, "no-backpressure", "unread_bytes_per_stream");
+    // The text of the tokens, and the JSON around it.
+    assert!((16_384_000.0..17_000_000.0).contains(&unread), "{unread}");
+    let kept = evidence(&report, "no-backpressure", "bytes_per_paused_stream");
+    assert!((0.5 * unread..2.5 * unread).contains(&kept), "{kept} of {unread}");
+}

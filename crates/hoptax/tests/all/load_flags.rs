@@ -3,7 +3,7 @@
 
 use crate::load::{KilledOnDrop, Upstream, case, load};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
-use crate::{connections, requests, tls};
+use crate::{connections, tls};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::process::Stdio;
@@ -36,7 +36,7 @@ fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
 fn certificates_are_verified_as_configured() {
     needs!("nginx");
     let (ours, other) = (tls::authority("authority.test"), tls::authority("other.test"));
-    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&ours), false), "");
+    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&ours)), "");
     let scratch = Scratch::new();
     let file = |name: &str, text: &str| scratch.file(name, text).display().to_string();
     let (ca, wrong) = (file("ca.pem", &ours.pem()), file("other.pem", &other.pem()));
@@ -66,8 +66,8 @@ fn a_client_certificate_is_sent_on_request() {
     let file = |name: &str, text: &str| scratch.file(name, text).display().to_string();
     let trusted = file("clients.pem", &clients.pem());
     let more = format!("ssl_verify_client on; ssl_client_certificate {trusted};");
-    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&authority), false), &more);
-    let (chain, key) = tls::identity("client.test", Some(&clients), false);
+    let nginx = tls::Nginx::start(&tls::identity(tls::NAME, Some(&authority)), &more);
+    let (chain, key) = tls::identity("client.test", Some(&clients));
     let both = file("both.pem", &format!("{chain}{key}"));
     let (chain, key) = (file("chain.pem", &chain), file("key.pem", &key));
     let url = format!("https://{}/", nginx.address);
@@ -79,7 +79,7 @@ fn a_client_certificate_is_sent_on_request() {
     let text = summary(&with(&base, &["--fail-above", "100%"]));
     assert!(text.contains("400: 40") && text.contains("40 × status 400 is not 200 to 399"), "{text}");
     refused(&with(&base, &["--cert", &chain]), 2, "name the key's file with --key");
-    let (_, stranger) = tls::identity("stranger.test", None, false);
+    let (_, stranger) = tls::identity("stranger.test", None);
     let stranger = file("stranger.pem", &stranger);
     refused(&with(&base, &["--cert", &chain, "--key", &stranger]), 2, "give a matching pair");
 }
@@ -120,28 +120,6 @@ fn the_ledger_agrees_on_how_long_connections_last() {
         let connections = upstream.ledger("connections");
         assert!((least..=most).contains(&connections), "{flags:?}: {connections}");
     }
-}
-
-#[test]
-fn the_server_sees_each_line_and_each_number() {
-    needs!("nginx");
-    let nginx = requests::Nginx::start();
-    let scratch = Scratch::new();
-    let tokens = scratch.file("tokens.txt", "red\ngreen\nblue\n").display().to_string();
-    let url = format!("http://shop.test/orders/{{{{seq}}}}?t={{{{line {tokens}}}}}");
-    let header = format!("authorization: Bearer {{{{line {tokens}}}}}");
-    let count = requests::REQUESTS.to_string();
-    let text = summary(&[&url, "--unix", &nginx.socket(), "-n", &count, "-c", "3", "-H", &header]);
-    assert!(text.contains("900 completed"), "{text}");
-    let (mut numbers, mut lines) = (BTreeSet::new(), [0; 3]);
-    for line in nginx.seen() {
-        let (number, token) =
-            line[1].strip_prefix("/orders/").and_then(|rest| rest.split_once("?t=")).expect("both");
-        assert!(numbers.insert(number.to_owned()), "{number} twice");
-        assert_eq!(line[2], format!("Bearer {token}"));
-        lines[["red", "green", "blue"].iter().position(|known| *known == token).expect("a line")] += 1;
-    }
-    assert_eq!(lines, [300; 3]);
 }
 
 #[test]
@@ -190,19 +168,4 @@ fn a_second_signal_ends_it_at_once_without_a_report() {
     assert!(matches!(status.code(), Some(130 | 143)), "{status}");
     let report = std::io::read_to_string(process.0.stdout.take().expect("piped")).expect("text");
     assert_eq!(report, "");
-}
-
-#[test]
-fn errors_name_the_option_and_not_the_load_spec() {
-    for (args, part) in [
-        (&["http://127.0.0.1:9/", "-X", "GE T"][..], "method: \"GE T\" is not a method"),
-        (&["http://127.0.0.1:9/", "-H", "a b: c"], "\"a b\" is not a header name"),
-        (&["http://127.0.0.1:9/", "--source", "192.0.2.1"], "give addresses of this machine"),
-        (&["http://127.0.0.1:9/", "--seed", "x"], "use a whole number from 0"),
-        (&["http://127.0.0.1:9/", "--expect-status", "700xx"], "is not a status"),
-    ] {
-        refused(args, 2, part);
-        let text = load(args).stderr;
-        assert!(!String::from_utf8_lossy(&text).contains("load spec"), "{args:?}");
-    }
 }

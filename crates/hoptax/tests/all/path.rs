@@ -1,7 +1,7 @@
 //! The path split in real runs. A delay added on one side of the upstream must be attributed to that side.
 //! The upstream's own delay must be attributed to neither side.
 
-use crate::run::{measured, report, run, run_directory, text, trials};
+use crate::run::{case, measured, report, run, run_directory, text, trials};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, Scratch, retry_if_disturbed};
 use crate::wire::{self, Client};
@@ -88,9 +88,8 @@ warmup: 100ms
     }
     let report = report(&directory);
     let added = |gateway: &str, way: &str| {
-        let cases = report["cases"].as_array().expect("cases").iter();
-        let case = cases.clone().find(|case| case["gateway"] == gateway).expect("a case");
-        case["path"][way]["estimate"].as_f64().unwrap_or_else(|| panic!("{gateway}: {}", case["path"]))
+        let path = &case(&report, gateway)["path"];
+        path[way]["estimate"].as_f64().unwrap_or_else(|| panic!("{gateway}: {path}"))
     };
     let half = DELAY as f64 / 2e3;
     for (gateway, slow, quick) in [

@@ -1,11 +1,12 @@
-//! More planted faults that real runs must find. Some are faults of published tests (cases A to E). Others
-//! are faults of the machine and its clocks. This file also lists where each finding is planted.
+//! More planted faults that real runs must find. Some are faults of published tests: cases D and E. Cases A
+//! and C are in `findings.rs`, as `http-1-0` and `asks-twice`. Others are faults of the machine and its clocks.
+//! This file also lists where each finding is planted.
 
 use crate::findings::two_ports;
-use crate::run::{report, run_directory, run_to_success, trials};
+use crate::run::{case, report, run_directory, run_to_success, trials};
 use crate::support::haproxy::Haproxy;
 use crate::support::hog::Hog;
-use crate::support::proxy::{Misbehaviour, Planted, Proxy};
+use crate::support::proxy::{Misbehaviour, Proxy};
 use crate::support::server::{Response, Server};
 use crate::support::{Json, PATIENCE, Scratch, hoptax, json, retry_if_disturbed};
 use hdrhistogram::Histogram;
@@ -62,44 +63,6 @@ fn number(value: &Json) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 
-/// Case A: the load generator used HTTP/1.0. So one gateway closed every connection, and the other gateway
-/// did not.
-#[test]
-fn case_a_keep_alive_on_one_side_only() {
-    let gateways = [
-        ("keeps", Misbehaviour::default()),
-        ("closes", Misbehaviour { http_10: true, ..Misbehaviour::default() }),
-    ];
-    let report = run_and_report(
-        &gateways,
-        "",
-        "load: [{ loop: closed, connections: 4, duration: 300ms }]\ntrials: 1\n",
-    );
-    assert_eq!(raised(&report, "keepalive-lost", "closes")["severity"], "void");
-    assert_eq!(
-        (finding(&report, "keepalive-lost", "keeps"), finding(&report, "keepalive-lost", "direct")),
-        (None, None)
-    );
-}
-
-/// Case C: the gateway reviewed the token of each request, so each request caused two upstream requests.
-#[test]
-fn case_c_twice_the_requests_at_the_upstream() {
-    let gateways = [
-        ("reviews", Misbehaviour { duplicate_every: Some(1), ..Misbehaviour::default() }),
-        ("remembers", Misbehaviour::default()),
-    ];
-    let report = run_and_report(
-        &gateways,
-        "",
-        "load: [{ loop: open, rate: 200/s, connections: 8, duration: 500ms }]\ntrials: 2\n",
-    );
-    let per_request = number(&raised(&report, "amplification", "reviews")["evidence"]["per_request"]);
-    assert!((1.9..2.1).contains(&per_request), "{per_request}");
-    assert_eq!(finding(&report, "amplification", "remembers"), None);
-    assert_eq!(finding(&report, "amplification", "direct"), None);
-}
-
 /// HAProxy serves only half of the connections. The others never get a response, but send few requests, so
 /// that hardly any request fails.
 #[test]
@@ -118,11 +81,7 @@ fn clients_that_a_gateway_never_serves() {
     let found = raised(&report, "connections-unserved", "haproxy");
     assert_eq!((&found["severity"], &found["evidence"]["unserved"]), (&"void".into(), &20.into()), "{found}");
     assert_eq!(finding(&report, "connections-unserved", "direct"), None);
-    let cases = report["cases"].as_array().expect("cases");
-    let unanswered = |gateway: &str| {
-        let case = cases.iter().find(|case| case["gateway"] == gateway).expect("a case");
-        case["connections"]["unanswered"].clone()
-    };
+    let unanswered = |gateway| case(&report, gateway)["connections"]["unanswered"].clone();
     assert_eq!((unanswered("direct"), unanswered("haproxy")), (0.into(), 20.into()));
 }
 
@@ -172,8 +131,7 @@ fn case_d_connections_that_wait_and_time_out() {
 /// Case E: two connections can carry the rate to direct, but not through the gateway.
 #[test]
 fn case_e_a_rate_that_is_not_reached() {
-    let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
-    let gateways = [("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() })];
+    let gateways = [("slow", Misbehaviour { delay: Some(20 * MS), ..Misbehaviour::default() })];
     let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 1\n";
     // If the machine stalls at the end of a trial, some requests of direct may not be sent.
     retry_if_disturbed(|| {
@@ -238,21 +196,6 @@ fn a_coarse_timer_is_found() {
     };
     let clock = seen("clock", "coarse", look);
     assert_eq!(clock["evidence"]["step_us"], 10_000.0, "{clock}");
-}
-
-#[test]
-fn timer_steps_are_found_in_an_edited_record() {
-    let (plan, _proxies) = plan(&[("plain", Misbehaviour::default())], SPREAD, OF_SPREAD);
-    let scratch = Scratch::new();
-    assert_eq!(finding(&measured(&scratch, &plan), "clock", "plain"), None);
-    let directory = run_directory(&scratch);
-    edit(&directory, "plain", |histograms| {
-        let stepped = changed(&histograms["response_time"], |value| value.next_multiple_of(4_000_000));
-        histograms["response_time"] = stepped;
-    });
-    let report = report(&directory);
-    assert_eq!(raised(&report, "clock", "plain")["evidence"]["step_us"], 4_000.0);
-    assert_eq!(finding(&report, "clock", "direct"), None);
 }
 
 /// The upstream serves one request at a time, so it limits the throughput of every gateway.
@@ -344,9 +287,8 @@ fn other_load_in_half_of_the_rounds_changes_no_verdict() {
 }
 
 fn run_beside_other_load() -> Result<(), String> {
-    let slow = Planted { inbound: 20 * MS, outbound: Duration::ZERO, every: 1, spin: false };
     let gateways = [
-        ("slow", Misbehaviour { delay: Some(slow), ..Misbehaviour::default() }),
+        ("slow", Misbehaviour { delay: Some(20 * MS), ..Misbehaviour::default() }),
         ("plain", Misbehaviour::default()),
     ];
     let load = "load: [{ loop: open, rate: 100/s, connections: 16, duration: 500ms }]";
@@ -385,9 +327,7 @@ fn run_beside_other_load() -> Result<(), String> {
     std::fs::write(directory.join("trials.jsonl"), kept).expect("written");
     let quiet = report(&directory);
     for (name, report) in [("all", &all), ("quiet", &quiet)] {
-        let cases = report["cases"].as_array().expect("cases");
-        let slow = cases.iter().find(|case| case["gateway"] == "slow").expect("measured");
-        let added = &slow["tax"]["added_p50"];
+        let added = &case(report, "slow")["tax"]["added_p50"];
         assert!(number(&added["high"]) > 15_000.0, "{name}: {added}");
         if added["distinguishable"] != true {
             return Err(format!("{name}: {added}"));
@@ -477,6 +417,7 @@ const PLANTS: [(&str, Where); 77] = [
     ("logging-unequal", Real("probes.rs")),
     ("memory-growing", Real("findings.rs")),
     ("messages-differ", Real("grpc_streams.rs")),
+    ("no-backpressure", Real("llm_findings.rs")),
     ("not-distinguishable", Real("planted.rs")),
     ("not-ready", Generated("no gateway here is ready in only some of its starts")),
     ("not-settled", Generated("the load of a test is too short to tell")),

@@ -1,7 +1,7 @@
 //! Measures a matrix of features, from the plan to the prices. The gateways are the real nginx without
 //! features, with each of two features, and with both features.
 
-use crate::run::{report, run, run_directory, run_to_success, text, trials};
+use crate::run::{case, report, run, run_directory, run_to_success, text, trials};
 use crate::support::planted_pack::{argument, offering};
 use crate::support::{Scratch, hoptax, json};
 
@@ -43,9 +43,7 @@ fn a_matrix_is_measured_and_priced() {
     assert_eq!(rows[2]["beyond"]["alone"], serde_json::json!(LABELS[1..3]));
     // The price must be the difference between the figures of the two cases.
     let cpu = |label: &str| {
-        let cases = report["cases"].as_array().expect("a list");
-        let case = cases.iter().find(|case| case["gateway"] == label).expect("measured");
-        case["tax"]["cpu_us_per_request"]["estimate"].as_f64().expect("watched")
+        case(&report, label)["tax"]["cpu_us_per_request"]["estimate"].as_f64().expect("watched")
     };
     let price = rows[0]["cpu_us_per_request"]["estimate"].as_f64().expect("a number");
     assert!((price - (cpu("planted.key-auth") - cpu("planted"))).abs() < 1e-6, "{price}");

@@ -119,7 +119,7 @@ fn a_pack_can_name_other_refusals() {
     }
 }
 
-/// The run of `features_nginx` proves each feature of the pack `nginx` alone.
+/// A run in `features` proves each feature of the pack `nginx` alone.
 #[test]
 fn features_are_proved_together_and_with_other_values() {
     needs!("nginx");

@@ -177,8 +177,7 @@ timeout: 20s
         let plan_of_version = plan(&format!(", proxy_protocol: {version}"));
         let directory = run_to_success(&results, &plan_of_version, &["--accept-void"]);
         let report = report(&directory);
-        let mine = report["cases"].as_array().expect("cases").iter().find(|case| case["gateway"] == "mine");
-        let ok = mine.expect("measured")["counts"]["ok"].as_u64().expect("a count");
+        let ok = crate::run::case(&report, "mine")["counts"]["ok"].as_u64().expect("a count");
         assert_eq!(ok, 80);
         wait_until("nginx has logged all requests", PATIENCE, || {
             let logged = std::fs::read_to_string(&log).unwrap_or_default();

@@ -1,15 +1,14 @@
 //! `hoptax load --spec -` against the real nginx, in HTTP/1.1 and HTTP/2: mixes, templates and checks. The
 //! tests compare the results with the requests that nginx received.
 
-use crate::support::{PATIENCE, hoptax, nginx, wait_for};
+use crate::load::run_spec;
+use crate::support::{PATIENCE, nginx, wait_for};
 use crate::world::is_missing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::spec::{Check, TargetSpec};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
 
 pub(crate) const REQUESTS: u64 = 900;
 
@@ -62,9 +61,9 @@ impl Nginx {
             "seed": 1,
             "windows": false
         });
-        let (code, out, words) = run_generator(&spec);
-        assert_eq!(code, Some(0), "{words}");
-        let record: Value = serde_json::from_str(&out).expect("a record");
+        let output = run_spec(&spec);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let record: Value = serde_json::from_slice(&output.stdout).expect("a record");
         assert_eq!(record["counts"]["completed"], REQUESTS, "{}", record["counts"]);
         record
     }
@@ -77,18 +76,6 @@ impl Nginx {
             whole.then(|| text.lines().map(|line| line.split('|').map(str::to_owned).collect()).collect())
         })
     }
-}
-
-fn run_generator(spec: &Value) -> (Option<i32>, String, String) {
-    let mut command = hoptax();
-    command.args(["load", "--spec", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = command.spawn().expect("starts");
-    let mut stdin = process.stdin.take().expect("piped");
-    stdin.write_all(spec.to_string().as_bytes()).expect("read by the generator");
-    drop(stdin);
-    let output = process.wait_with_output().expect("ends");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 fn target(name: &str, weight: u32, method: &str, path: &str, headers: Value) -> Value {
@@ -137,77 +124,6 @@ fn sees_each_number_once(version: (&str, u32)) {
     assert_eq!((of(0, "name"), of(0, "completed")), ("order".into(), json!(orders)));
     assert_eq!((of(1, "name"), of(1, "completed")), ("item".into(), json!(seen_items)));
     assert!((500..700).contains(&orders), "{orders} of {REQUESTS} should be about two thirds");
-}
-
-#[test]
-fn nginxs_answers_are_checked() {
-    if !is_missing("nginx") {
-        VERSIONS.into_iter().for_each(answers_are_checked);
-    }
-}
-
-fn answers_are_checked(version: (&str, u32)) {
-    let nginx = Nginx::start();
-    let token = json!([["x-token", "{{line tokens.txt}}"]]);
-    let mut good = target("good", 1, "GET", "/good", token.clone());
-    good["checks"] = json!([
-        {"status": [[200, 200]]},
-        {"body-contains": "good tok"},
-        {"body-length": {"least": 9, "most": 20}},
-        {"header": {"name": "Content-Type", "value": "text/plain"}},
-        {"header": {"name": "x-token", "value": null}}
-    ]);
-    let mut other = target("other", 1, "GET", "/other", token);
-    other["checks"] = json!([{"body-equals": "/other token1"}]);
-    let gone = target("gone", 1, "GET", "/gone", json!([]));
-    let tokens = json!({"tokens.txt": "token0\r\ntoken1\r\n"});
-    let record = nginx.load(version, &json!([good, other, gone]), &tokens);
-
-    let counts = &record["counts"];
-    let of = |index: usize, member: &str| record["targets"][index][member].as_u64().expect("a number");
-    assert_eq!(of(0, "ok"), of(0, "completed"));
-    assert_eq!(of(2, "ok"), 0);
-    assert!(
-        of(1, "ok") > 0 && of(1, "ok") < of(1, "completed"),
-        "some requests had the other token: {record}"
-    );
-    assert_eq!(
-        counts["failed_checks"],
-        json!({
-            "body is not \"/other token1\"": of(1, "completed") - of(1, "ok"),
-            "status 410 is not 200 to 399": of(2, "completed")
-        })
-    );
-    assert_eq!(counts["ok"], of(0, "ok") + of(1, "ok"));
-}
-
-#[test]
-fn invalid_targets_are_refused_with_their_place() {
-    let mut spec = json!({
-        "schema": 2,
-        "addresses": ["127.0.0.1:1"],
-        "targets": [target("item", 1, "GET", "/items/{{line ids}}", json!([]))],
-        "files": {"ids": "1\n2 3\n"},
-        "shape": {"loop": "closed"},
-        "connections": 1,
-        "warmup_ns": 0,
-        "duration_ns": 1,
-        "requests": null,
-        "timeouts": {"connect_ns": 1, "first_byte_ns": 1, "total_ns": 1},
-        "workers": 1,
-        "cpus": [],
-        "seed": 1,
-        "windows": false
-    });
-    let expected =
-        "target \"item\", path: line 2 of `ids` contains a space, which a path cannot contain; write %20";
-    let (code, out, words) = run_generator(&spec);
-    assert_eq!((code, out.as_str()), (Some(2), ""));
-    assert!(words.contains(expected), "{words}");
-    spec["targets"][0]["path"] = "/{{rand 1 2}}".into();
-    let (code, _, words) = run_generator(&spec);
-    assert_eq!(code, Some(2));
-    assert!(words.contains("there is no template `rand`") && words.contains("random LOW HIGH"), "{words}");
 }
 
 #[test]

@@ -98,6 +98,12 @@ pub(crate) fn cases(report: &Json) -> &[Json] {
     report["cases"].as_array().expect("cases")
 }
 
+/// The first case of a gateway.
+pub(crate) fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
+    let case = cases(report).iter().find(|case| case["gateway"] == gateway);
+    case.unwrap_or_else(|| panic!("no case of {gateway}"))
+}
+
 /// Those of these findings that the cases of a gateway have. Each of its cases must have been measured.
 pub(crate) fn found(report: &Json, gateway: &str, of: &[&str]) -> BTreeSet<String> {
     let codes = cases(report).iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
@@ -404,7 +410,7 @@ warmup: 50ms
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert!(is_alive(upstream.pid()) && is_alive(hop.pid()), "running services are not stopped");
     let report = report(&run_directory(&scratch));
-    let mine = report["cases"].as_array().unwrap().iter().find(|case| case["gateway"] == "mine").unwrap();
+    let mine = case(&report, "mine");
     let cpu = &mine["cpu"]["gateway_us_per_request"];
     assert!(cpu["estimate"].as_f64().or(cpu.as_f64()).unwrap() > 0.0, "{mine}");
     assert!(mine["ledger"].is_null(), "an external upstream has no ledger");

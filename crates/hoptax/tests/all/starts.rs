@@ -171,13 +171,3 @@ fn check_says_what_a_plan_with_starts_does() {
         assert!(shown.contains(line), "{line}\n{shown}");
     }
 }
-
-#[test]
-fn budgets_of_trials_do_not_fit_a_plan_with_starts() {
-    let scratch = Scratch::new();
-    let path = scratch.file("plan.yaml", &plan("[hop-l7]").replace("metric: ready", "metric: p99"));
-    let checked = hoptax().arg("check").arg(path).output().expect("hoptax runs");
-    assert_eq!(checked.status.code(), Some(2));
-    let shown = text(&checked.stderr);
-    assert!(shown.contains("a run with `start` does not measure `p99`"), "{shown}");
-}

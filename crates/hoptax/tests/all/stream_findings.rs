@@ -1,12 +1,11 @@
 //! Runs with server-sent events and WebSockets: faults that hops plant in them, and nginx's buffering.
 
-use crate::grpc_runs::{cases, measured};
+use crate::run::{cases, measured};
 use crate::support::Json;
-use crate::world::is_missing;
 use std::collections::BTreeSet;
 
 /// Findings that are planted here and in `llm_findings`. The report may contain others.
-const PLANTED: [&str; 13] = [
+const PLANTED: [&str; 14] = [
     "stream-buffered",
     "events-bunched",
     "messages-differ",
@@ -20,6 +19,7 @@ const PLANTED: [&str; 13] = [
     "usage-altered",
     "request-altered",
     "silence",
+    "no-backpressure",
 ];
 
 fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
@@ -128,9 +128,7 @@ warmup: 100ms",
 /// nginx buffers events unless its configuration says otherwise. The first event then arrives with the last.
 #[test]
 fn buffering_of_nginx_is_named() {
-    if is_missing("nginx") {
-        return;
-    }
+    needs!("nginx");
     for (profile, expected) in [("stock", vec!["stream-buffered".to_owned()]), ("equalised", Vec::new())] {
         let report = measured(&format!(
             "name: nginx

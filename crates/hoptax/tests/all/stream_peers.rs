@@ -3,6 +3,7 @@
 //! `stream_peers/peer.py`. The test `llm` uses them for streams of tokens.
 
 use crate::http2_upstream::program;
+use crate::load::run_spec;
 use crate::support::messages::{assert_intact, count};
 use crate::support::{Json, hoptax, json, own_loopback, retry_if_disturbed};
 use crate::wire::Server;
@@ -11,7 +12,7 @@ use hoptax_format::histogram::Encoded;
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::{LoadSpec, TargetSpec, Timeouts};
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -28,7 +29,11 @@ pub(crate) fn script(python: &str) -> Option<Command> {
 
 /// Runs checks of the script's client against a server.
 fn ask(address: SocketAddr, checks: &[&str]) {
-    let Some(mut script) = script(WITH_WEBSOCKETS) else { return };
+    let Some(script) = script(WITH_WEBSOCKETS) else { return };
+    ask_with(script, address, checks);
+}
+
+pub(crate) fn ask_with(mut script: Command, address: SocketAddr, checks: &[&str]) {
     let output = script.arg("ask").arg(address.to_string()).args(checks).output().expect("it runs");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -215,13 +220,7 @@ pub(crate) fn record(address: SocketAddr, target: TargetSpec, requests: u64) -> 
         timeouts: Timeouts::all(60 * SECOND),
         ..LoadSpec::closed(vec![address.into()], vec![target])
     };
-    let mut command = hoptax();
-    command.args(["load", "--spec", "-"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut load = command.spawn().expect("it starts");
-    let spec = serde_json::to_vec(&spec).expect("a spec");
-    load.stdin.take().expect("piped").write_all(&spec).expect("read by the load");
-    let output = load.wait_with_output().expect("it ends");
+    let output = run_spec(&serde_json::to_value(spec).expect("a spec"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("a record")
 }

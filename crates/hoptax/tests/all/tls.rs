@@ -1,13 +1,12 @@
 //! `hoptax load --spec` against the real nginx with TLS.
 
 use crate::findings::two_ports;
-use crate::support::{Scratch, hoptax, nginx};
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use crate::load::run_spec;
+use crate::support::nginx;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
-use std::io::Write as _;
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::process::{Output, Stdio};
 
 pub(crate) const NAME: &str = "nginx.test";
 
@@ -27,11 +26,8 @@ pub(crate) fn authority(name: &str) -> Authority {
 
 /// A certificate and its key, both PEM. The certificate is signed by `authority`, or self-signed if there is
 /// no authority.
-pub(crate) fn identity(name: &str, authority: Option<&Authority>, expired: bool) -> (String, String) {
-    let mut params = params(name);
-    if expired {
-        (params.not_before, params.not_after) = (date_time_ymd(2001, 1, 1), date_time_ymd(2002, 1, 1));
-    }
+pub(crate) fn identity(name: &str, authority: Option<&Authority>) -> (String, String) {
+    let params = params(name);
     let key = KeyPair::generate().expect("random numbers");
     let certificate = match authority {
         Some(authority) => params.signed_by(&key, authority),
@@ -49,16 +45,11 @@ impl Nginx {
     /// Starts nginx with TLS and this certificate. `more` is added to the `server` block. nginx answers `/`
     /// with "hello".
     pub(crate) fn start((certificate, key): &(String, String), more: &str) -> Self {
-        Self::listening("ssl", (certificate, key), more)
-    }
-
-    fn listening(how: &str, (certificate, key): (&str, &str), more: &str) -> Self {
-        let files = [("certificate.pem", certificate), ("key.pem", key), ("mime.types", "")];
+        let files = [("certificate.pem", certificate.as_str()), ("key.pem", key), ("mime.types", "")];
         let address = two_ports()[0];
-        let protocols = if more.contains("ssl_protocols") { "" } else { "ssl_protocols TLSv1.2 TLSv1.3;" };
         let http = format!(
-            "access_log off; server {{ listen {address} {how}; ssl_certificate certificate.pem;
-             ssl_certificate_key key.pem; {protocols} {more} location / {{ return 200 hello; }} }}"
+            "access_log off; server {{ listen {address} ssl; ssl_certificate certificate.pem;
+             ssl_certificate_key key.pem; ssl_protocols TLSv1.2 TLSv1.3; {more} location / {{ return 200 hello; }} }}"
         );
         let is_ready = |_: &Path| TcpStream::connect(address).is_ok();
         Self { process: nginx::Nginx::start_with(&files, &http, is_ready), address }
@@ -103,54 +94,11 @@ fn spec(addresses: &[SocketAddr], tls: &Value, headers: Value) -> Value {
     })
 }
 
-fn generator(spec: &Value) -> Output {
-    let mut command = hoptax();
-    command.args(["load", "--spec", "-"]);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut process = command.spawn().expect("starts");
-    let mut stdin = process.stdin.take().expect("piped");
-    stdin.write_all(spec.to_string().as_bytes()).expect("read by the generator");
-    drop(stdin);
-    process.wait_with_output().expect("ends")
-}
-
 fn load(nginx: &Nginx, tls: &Value, headers: Value) -> Value {
-    let output = generator(&spec(&[nginx.address], tls, headers));
+    let output = run_spec(&spec(&[nginx.address], tls, headers));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}\n{}", nginx.process.errors());
     serde_json::from_slice(&output.stdout).expect("one JSON document")
-}
-
-fn completes(nginx: &Nginx, tls: &Value) -> Value {
-    let record = load(nginx, tls, json!([["host", "x"]]));
-    assert_eq!(record["counts"]["ok"], 100, "{}", record["counts"]);
-    record
-}
-
-fn refused(nginx: &Nginx, tls: &Value) -> String {
-    let output = generator(&spec(&[nginx.address], tls, json!([["host", "x"]])));
-    assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-#[test]
-fn nginx_is_loaded_with_either_version() {
-    needs!("nginx");
-    let authority = authority("authority.test");
-    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), "");
-    for (version, name) in [("1.2", "TLSv1.2"), ("1.3", "TLSv1.3")] {
-        let record = completes(&nginx, &with(tls(&authority), "versions", json!([version])));
-        assert_eq!(record["tls"]["versions"], json!({name: 4}));
-        assert_eq!(record["tls"]["handshakes"], 4);
-        assert_eq!(record["connections"]["reused"], 96);
-        assert_eq!(record["bytes"]["body"], 500);
-        assert!(
-            record["histograms"]["tls_handshake"].is_object()
-                || record["histograms"]["tls_handshake"].is_string()
-        );
-    }
-    let record = completes(&nginx, &with(tls(&authority), "alpn", json!(["http/1.1"])));
-    assert_eq!(record["tls"]["alpn"], json!({"http/1.1": 4}));
 }
 
 #[test]
@@ -158,7 +106,7 @@ fn sessions_are_resumed_if_configured() {
     needs!("nginx");
     let authority = authority("authority.test");
     let more = "ssl_session_cache shared:sessions:1m;";
-    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), more);
+    let nginx = Nginx::start(&identity(NAME, Some(&authority)), more);
     for version in ["1.2", "1.3"] {
         for resumption in [true, false] {
             let tls = with(tls(&authority), "resumption", json!(resumption));
@@ -176,62 +124,4 @@ fn sessions_are_resumed_if_configured() {
             }
         }
     }
-}
-
-#[test]
-fn invalid_certificates_are_refused_unless_verification_is_off() {
-    needs!("nginx");
-    let authority = authority("authority.test");
-    let stranger = self::authority("stranger.test");
-    for (shown, reason) in [
-        (identity(NAME, Some(&authority), true), "expired"),
-        (identity("another.test", Some(&authority), false), "another name"),
-        (identity(NAME, Some(&stranger), false), "--ca FILE"),
-        (identity(NAME, None, false), "--ca FILE"),
-    ] {
-        let nginx = Nginx::start(&shown, "");
-        let said = refused(&nginx, &tls(&authority));
-        assert!(said.contains(reason) && said.contains("--insecure"), "{said}");
-        completes(&nginx, &with(tls(&authority), "verify", json!("nothing")));
-        if reason == "--ca FILE" {
-            // The system does not trust the authority of this test.
-            let said = refused(&nginx, &with(tls(&authority), "verify", json!("system")));
-            assert!(said.contains("--ca FILE"), "{said}");
-        }
-    }
-}
-
-#[test]
-fn a_client_certificate_is_sent_to_nginx() {
-    needs!("nginx");
-    let (authority, clients) = (authority("authority.test"), authority("clients.test"));
-    let files = Scratch::new();
-    let trusted = files.file("clients.pem", &clients.pem());
-    let more = format!("ssl_verify_client on; ssl_client_certificate {};", trusted.display());
-    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), &more);
-    let (chain, key) = identity("client.test", Some(&clients), false);
-    completes(&nginx, &with(tls(&authority), "client_certificate", json!({"chain": chain, "key": key})));
-    // nginx accepts the connection and answers with an HTTP error.
-    let record = load(&nginx, &tls(&authority), json!([["host", "x"]]));
-    assert_eq!((&record["counts"]["completed"], &record["counts"]["ok"]), (&json!(100), &json!(0)));
-    assert_eq!(record["counts"]["status"], json!({"400": 100}));
-}
-
-#[test]
-fn a_port_of_nginx_without_tls_is_named() {
-    needs!("nginx");
-    let authority = authority("authority.test");
-    let (certificate, key) = identity(NAME, Some(&authority), false);
-    let nginx = Nginx::listening("", (&certificate, &key), "");
-    let said = refused(&nginx, &tls(&authority));
-    assert!(said.contains("http://"), "{said}");
-}
-
-#[test]
-fn incompatible_tls_versions_are_named() {
-    needs!("nginx");
-    let authority = authority("authority.test");
-    let nginx = Nginx::start(&identity(NAME, Some(&authority), false), "ssl_protocols TLSv1.2;");
-    let said = refused(&nginx, &with(tls(&authority), "versions", json!(["1.3"])));
-    assert!(said.contains("version"), "{said}");
 }

@@ -14,7 +14,7 @@ const PACKS: [(&str, bool); 5] =
 const FINDINGS: [&str; 2] = ["protocol-downgraded", "upstream-not-multiplexed"];
 
 /// The cases of a gateway. Each must have been measured, without a failed request.
-fn cases<'r>(report: &'r Json, gateway: &str) -> Vec<&'r Json> {
+pub(crate) fn cases<'r>(report: &'r Json, gateway: &str) -> Vec<&'r Json> {
     let all = report["cases"].as_array().expect("cases").iter();
     let cases: Vec<&Json> = all.filter(|case| case["gateway"] == gateway).collect();
     assert!(!cases.is_empty(), "{gateway}");

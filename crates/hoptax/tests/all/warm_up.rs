@@ -1,6 +1,6 @@
 //! Warm-ups of processes that are slow at first, with a hop whose warm-up is known.
 
-use crate::run::{report, run, run_directory, text};
+use crate::run::{case, report, run, run_directory, text};
 use crate::support::{Scratch, retry_if_disturbed};
 use hoptax_record::dir::Run;
 use serde_json::Value;
@@ -80,12 +80,6 @@ fn nothing_is_claimed_from_a_process_that_does_not_settle() {
     });
 }
 
-#[test]
-fn a_fixed_warm_up_stays_as_it_is() {
-    let (_, report) = measured(&hop("cold", "{ requests: 100000, extra: 100us }"), "100ms");
-    assert_eq!(report["warm_ups"], Value::Array(Vec::new()));
-}
-
 /// Hops whose first requests take 100 µs longer. The later step is in the second look on most machines: a hop
 /// that answers 6,000 requests per second has had 10 s of load by then.
 #[test]
@@ -162,8 +156,7 @@ warmup: { at_most: 1s }
     assert_eq!((lua.label.as_str(), warm_ups), ("lua", processes));
     assert!(lua.warm_ups.iter().all(|one| one.generates_code), "{:?}", lua.warm_ups);
     let report = report(&directory);
-    let cases = report["cases"].as_array().expect("a list");
-    let of_lua = cases.iter().find(|one| one["gateway"] == "lua").expect("measured");
+    let of_lua = case(&report, "lua");
     assert_eq!(of_lua["processes"], of_processes.len(), "{of_lua}");
     let shown = std::fs::read_to_string(directory.join("report.md")).expect("written");
     let words = format!("Rounds are spread over {} processes of lua.", of_processes.len());

@@ -1,6 +1,6 @@
 //! WebSockets: `hoptax load ws://…` directly, and runs through hops and real gateways.
 
-use crate::grpc_runs::{cases, measured};
+use crate::run::{cases, measured};
 use crate::support::messages::{assert_all_received, assert_intact, count, p50};
 use crate::support::{Json, hoptax, json};
 use crate::tls;
@@ -103,7 +103,7 @@ fn messages_are_compressed_if_both_sides_agree() {
 
 #[test]
 fn websockets_use_tls() {
-    let identity = tls::identity(tls::NAME, None, false);
+    let identity = tls::identity(tls::NAME, None);
     let mut command = hoptax();
     command.args(["upstream", "--tls"]).env("HOPTAX_UPSTREAM_IDENTITY", identity.0 + &identity.1);
     let upstream = Server::spawn(&mut command);
@@ -130,7 +130,7 @@ fn plan(gateways: &str, websocket: &str, load: &str) -> String {
 gateways: [{gateways}]
 target: {{ path: /chat, websocket: {{ {websocket} }} }}
 load: [{{ loop: closed, {load} }}]
-trials: 2
+trials: 1
 warmup: 100ms
 "
     )
@@ -216,7 +216,7 @@ fn echoes_pass_over_tls() {
 #[test]
 fn echoes_pass_over_http2() {
     let both_legs = |pack: &str| format!("{{ name: {pack}, label: {pack}-h2, upstream_http: 2 }}");
-    let load = "connections: 2, http: 2, streams: 4, duration: 600ms";
+    let load = "connections: 2, http: 2, streams: 4, duration: 1200ms";
     let mut gateways = installed(&["haproxy"], str::to_owned);
     gateways.extend(installed(&["haproxy"], both_legs));
     every_message_passes(&plan(&gateways.join(", "), "messages: 20", load), 8);

@@ -155,13 +155,18 @@ impl Judge<'_> {
     /// Judges a figure in its own unit.
     fn of_value(&self, budget: &Budget, case: &Case, value: &Estimate) -> LimitOutcome {
         let limits = Limits { max: budget.max, min: budget.min };
-        // A limit of no errors is compared with the value itself, because an interval of a share never ends
-        // at zero.
-        if budget.metric == Metric::ErrorShare && budget.max == Some(0.0) {
+        // A limit of no errors, or of good requests only, is compared with the value itself, because an
+        // interval of a share never ends at zero or one.
+        let is_extreme = match budget.metric {
+            Metric::ErrorShare => budget.max == Some(0.0),
+            Metric::GoodputShare => budget.min == Some(1.0),
+            _ => false,
+        };
+        if is_extreme {
             return LimitOutcome::of(limits.judge(&Estimate::bare(value.estimate, 1)));
         }
         // The interval of a share comes entirely from its rounds.
-        let is_share = budget.metric == Metric::ErrorShare;
+        let is_share = [Metric::ErrorShare, Metric::GoodputShare].contains(&budget.metric);
         let own = in_run(budget.metric, case, self.side).filter(|_| !is_share);
         let of_rounds = own.and_then(|one| one.half_width());
         LimitOutcome::judged(limits, &Judged { value: *value, of_rounds }, self.side.measured_s)

@@ -3,12 +3,23 @@ use crate::fixture::{Run, closed_point, failure, open_point, via};
 use hoptax_plan::LoadSelector;
 use hoptax_record::{CpuRoundTrip, Stage};
 
-fn outcome(run: &mut Run, metric: Metric, max: Option<f64>, min: Option<f64>) -> Outcome {
-    let budget = Budget { gateway: Some("nginx".into()), max, min, ..Budget::of(metric) };
-    run.record.plan.budget = vec![budget];
+/// A budget of nginx: the metric, its limits `max` and `min`, and the expected outcome.
+type Row = (Metric, Option<f64>, Option<f64>, Outcome);
+
+fn assert_outcomes(run: &mut Run, rows: &[Row]) -> Vec<BudgetResult> {
+    let budget = |(metric, max, min, _): &Row| Budget {
+        gateway: Some("nginx".into()),
+        max: *max,
+        min: *min,
+        ..Budget::of(*metric)
+    };
+    run.record.plan.budget = rows.iter().map(budget).collect();
     let results = run.analyse().budget;
-    assert_eq!(results.len(), 1);
-    results[0].outcome
+    assert_eq!(results.len(), rows.len());
+    for (result, row) in results.iter().zip(rows) {
+        assert_eq!(result.outcome, row.3, "{row:?}");
+    }
+    results
 }
 
 fn relative(run: &mut Run, metric: Metric, against: &str, max: f64) -> BudgetResult {
@@ -28,15 +39,18 @@ fn the_whole_interval_must_be_on_one_side_of_the_limit() {
     }
     // The gateway adds 50 µs. Of the 27 draws, 7 have a median of 140 µs and 7 have a median of 160 µs.
     // So s*² = 100 · 14/27, and t(2)·√1.5·s* = 37.9.
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(10.0), None), Outcome::Exceeded);
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(15.0), None), Outcome::Inconclusive);
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(60.0), None), Outcome::Inconclusive);
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(90.0), None), Outcome::Kept);
-    assert_eq!(outcome(&mut run, Metric::AddedP50, None, Some(90.0)), Outcome::Exceeded);
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(90.0), Some(15.0)), Outcome::Inconclusive);
-    assert_eq!(outcome(&mut run, Metric::P50, Some(110.0), None), Outcome::Exceeded);
-    assert_eq!(outcome(&mut run, Metric::P50, Some(140.0), None), Outcome::Inconclusive);
-    let decides = run.analyse().budget[0].would_decide.expect("more rounds decide");
+    let rows: [Row; 8] = [
+        (Metric::AddedP50, Some(10.0), None, Outcome::Exceeded),
+        (Metric::AddedP50, Some(15.0), None, Outcome::Inconclusive),
+        (Metric::AddedP50, Some(60.0), None, Outcome::Inconclusive),
+        (Metric::AddedP50, Some(90.0), None, Outcome::Kept),
+        (Metric::AddedP50, None, Some(90.0), Outcome::Exceeded),
+        (Metric::AddedP50, Some(90.0), Some(15.0), Outcome::Inconclusive),
+        (Metric::P50, Some(110.0), None, Outcome::Exceeded),
+        (Metric::P50, Some(140.0), None, Outcome::Inconclusive),
+    ];
+    let results = assert_outcomes(&mut run, &rows);
+    let decides = results[7].would_decide.expect("more rounds decide");
     assert!(decides.rounds > 3 && decides.seconds.is_some(), "{decides:?}");
 }
 
@@ -49,19 +63,48 @@ fn messages_have_budgets() {
         run.push(via("nginx", round).all_at_us(900).both_ways_us(150, 1000).gateway_cpu_us(40_000));
     }
     // The gateway adds 50 µs to each message, ±6 % for another run.
-    assert_eq!(outcome(&mut run, Metric::AddedMessageP50, Some(60.0), None), Outcome::Kept);
-    assert_eq!(outcome(&mut run, Metric::AddedMessageP99, Some(40.0), None), Outcome::Exceeded);
-    assert_eq!(outcome(&mut run, Metric::MessageP99, Some(200.0), None), Outcome::Kept);
-    assert_eq!(outcome(&mut run, Metric::CpuUsPerMessage, Some(1.5), None), Outcome::Exceeded);
-    assert_eq!(outcome(&mut run, Metric::AddedAgeP50, Some(60.0), None), Outcome::Unmeasured);
+    let rows: [Row; 5] = [
+        (Metric::AddedMessageP50, Some(60.0), None, Outcome::Kept),
+        (Metric::AddedMessageP99, Some(40.0), None, Outcome::Exceeded),
+        (Metric::MessageP99, Some(200.0), None, Outcome::Kept),
+        (Metric::CpuUsPerMessage, Some(1.5), None, Outcome::Exceeded),
+        (Metric::AddedAgeP50, Some(60.0), None, Outcome::Unmeasured),
+    ];
+    assert_outcomes(&mut run, &rows);
+}
+
+#[test]
+fn goodput_has_budgets() {
+    let mut run = Run::closed(1).token_streams(10);
+    for round in 0..4 {
+        let trial = |label: &str, good: u64| {
+            let trial = via(label, round).server_stream_us(100, 1000).tokens_us([100, 100, 1000], 10);
+            trial.token_counts(|counts| counts.good = Some(good))
+        };
+        run.push(trial("direct", 1000).first()).push(trial("direct", 1000).last());
+        run.push(trial("nginx", 990 - u64::from(round % 2)));
+    }
+    let rows: [Row; 5] = [
+        (Metric::GoodputShare, None, Some(0.97), Outcome::Kept),
+        (Metric::GoodputShare, None, Some(0.999), Outcome::Exceeded),
+        (Metric::GoodputShare, None, Some(1.0), Outcome::Exceeded),
+        (Metric::GoodRate, None, Some(1.0), Outcome::Kept),
+        (Metric::GoodRate, None, Some(1e6), Outcome::Exceeded),
+    ];
+    assert_outcomes(&mut run, &rows);
+    let mut without = Run::steady(3, 100, &[("nginx", 150)]);
+    assert_outcomes(&mut without, &[(Metric::GoodputShare, None, Some(0.9), Outcome::Unmeasured)]);
 }
 
 #[test]
 fn without_an_interval_the_value_decides() {
     let mut run = Run::steady(1, 100, &[("nginx", 150)]);
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Exceeded);
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(55.0), None), Outcome::Kept);
-    assert_eq!(outcome(&mut run, Metric::ErrorShare, Some(0.0), None), Outcome::Kept);
+    let rows: [Row; 3] = [
+        (Metric::AddedP50, Some(45.0), None, Outcome::Exceeded),
+        (Metric::AddedP50, Some(55.0), None, Outcome::Kept),
+        (Metric::ErrorShare, Some(0.0), None, Outcome::Kept),
+    ];
+    assert_outcomes(&mut run, &rows);
     // A change of one round may be chance.
     for max in [0.4, 0.6] {
         let result = relative(&mut run, Metric::P50, "direct", max);
@@ -109,7 +152,7 @@ fn one_of_many_limits_may_be_exceeded_by_chance() {
 fn an_unmeasured_metric_is_not_kept() {
     let mut run = Run::steady(2, 100, &[]);
     run.contender("nginx", Some(failure(Stage::Start, "did not start")));
-    assert_eq!(outcome(&mut run, Metric::AddedP50, Some(45.0), None), Outcome::Unmeasured);
+    assert_outcomes(&mut run, &[(Metric::AddedP50, Some(45.0), None, Outcome::Unmeasured)]);
     let result = relative(&mut run, Metric::P50, "direct", 0.1);
     assert_eq!((result.outcome, result.reason.as_deref()), (Outcome::Unmeasured, Some("did not start")));
     let mut run = Run::steady(2, 100, &[("nginx", 150)]);

@@ -225,10 +225,16 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_one_clock_or_without_stamps() {
+    fn not_raised_by_one_clock_without_stamps_or_if_the_plan_has_steps() {
         assert_eq!(findings(via("nginx", 0).paths_us(20, 30).clocks(clock_id("a", 5), clock_id("a", 5))), []);
         assert_eq!(findings(via("nginx", 0).paths_us(20, 30).stamps(1000, 1, 0)), []);
         assert_eq!(findings(via("nginx", 0)), []);
+        let mut run = Run::closed(8);
+        let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("built in") };
+        upstream.delay =
+            Delay::Choice(vec![(0.5, Duration::from_millis(1)), (0.5, Duration::from_millis(2))]);
+        run.push(rounded());
+        assert_eq!(raised(&run, CODE), [], "steps of the plan");
     }
 
     /// Response times: a waiting time that is rounded up to whole milliseconds, plus 80 to 180 µs for the way
@@ -246,15 +252,5 @@ mod tests {
         let findings = findings(rounded());
         assert_eq!(findings[0].evidence["step_us"], 1000.0);
         insta::assert_snapshot!(texts(&findings));
-    }
-
-    #[test]
-    fn not_raised_if_the_plan_has_steps() {
-        let mut run = Run::closed(8);
-        let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("built in") };
-        upstream.delay =
-            Delay::Choice(vec![(0.5, Duration::from_millis(1)), (0.5, Duration::from_millis(2))]);
-        run.push(rounded());
-        assert_eq!(raised(&run, CODE), []);
     }
 }

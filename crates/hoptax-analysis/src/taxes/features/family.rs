@@ -192,15 +192,11 @@ mod tests {
     }
 
     #[test]
-    fn other_packs_and_worker_counts_are_not_siblings() {
+    fn siblings_have_the_same_pack_workers_and_matrix() {
         assert_eq!(
             found(&[("nginx", 2, &[], None), ("nginx-key", 1, KEY, None), ("envoy", 1, &[], None)]),
             []
         );
-    }
-
-    #[test]
-    fn the_bare_gateway_of_the_same_matrix_is_preferred() {
         let found = found(&[
             ("nginx-a", 1, &[], None),
             ("nginx-b", 1, &[], Some(1)),

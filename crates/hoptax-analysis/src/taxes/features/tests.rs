@@ -89,7 +89,8 @@ fn only_rounds_with_all_gateways_count() {
 }
 
 #[test]
-fn unwatched_gateways_have_no_price_in_cpu_or_memory() {
+fn without_features_or_figures_there_is_no_price() {
+    assert_eq!(Run::steady(3, 100, &[("nginx", 150)]).analyse().prices, []);
     let mut run = matrix(230, 33);
     for trial in &mut run.trials {
         trial.gateway = None;
@@ -97,9 +98,4 @@ fn unwatched_gateways_have_no_price_in_cpu_or_memory() {
     let price = &run.analyse().prices[0];
     assert!(price.prices.cpu_us_per_request.is_none() && price.prices.memory_rss_bytes.is_none());
     assert!(price.prices.added_p50.is_some());
-}
-
-#[test]
-fn a_run_without_features_has_no_prices() {
-    assert_eq!(Run::steady(3, 100, &[("nginx", 150)]).analyse().prices, []);
 }

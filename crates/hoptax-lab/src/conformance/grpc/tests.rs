@@ -3,7 +3,7 @@
 use super::script::{Script, block, fields};
 use super::state::{Fields, Shared};
 use super::*;
-use crate::features::Change;
+use crate::conformance::http2::side::Deviation;
 use hoptax_servers::http2_session::Http2Session;
 use hoptax_servers::request_error::{Awaited, RequestError};
 use hoptax_servers::transport::Transport;
@@ -418,18 +418,6 @@ fn each_case_finds_a_proxy_that_breaks_its_rule() {
         assert_eq!(outcome(case, Wrong::Nothing), Ok(()), "{name}");
         assert_eq!(outcome(case, wrong), Err(Deviation::new(what)), "{name}");
     }
-}
-
-/// The upstream on a socket, with no gateway.
-#[test]
-fn the_upstream_keeps_every_rule() {
-    let upstream = GrpcUpstream::start().expect("it listens");
-    let change = Change::default();
-    let patience = Duration::from_secs(20);
-    let seen = crate::conformance::observe_calls(&upstream, upstream.address(), &change, patience);
-    let seen = seen.expect("every rule is kept");
-    assert_eq!(seen.len(), GRPC_CASES.len());
-    assert!(seen.iter().all(|seen| seen.difference.is_none()), "{seen:?}");
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 use super::script::Script;
 use super::state::Shared;
+use crate::conformance::listening::Listening;
 use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 /// Pause after a round in which no connection moved a byte.
@@ -16,10 +16,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// It also answers health checks. It stops when it is dropped.
 #[derive(Debug)]
 pub struct GrpcUpstream {
-    address: SocketAddr,
     pub(super) shared: Shared,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    listening: Listening,
 }
 
 impl GrpcUpstream {
@@ -28,29 +26,17 @@ impl GrpcUpstream {
     /// # Errors
     /// If it cannot listen, or no thread can be started.
     pub fn start() -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let (shared, stop) = (Shared::default(), Arc::new(AtomicBool::new(false)));
-        let (of_thread, must_stop) = (shared.clone(), Arc::clone(&stop));
-        let thread = thread::Builder::new()
-            .name("grpc-upstream".to_owned())
-            .spawn(move || serve(&listener, &of_thread, &must_stop))?;
-        Ok(Self { address, shared, stop, thread: Some(thread) })
+        let shared = Shared::default();
+        let of_thread = shared.clone();
+        let listening = Listening::start("grpc-upstream", move |listener, must_stop| {
+            serve(listener, &of_thread, must_stop);
+        })?;
+        Ok(Self { shared, listening })
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
-    }
-}
-
-impl Drop for GrpcUpstream {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.listening.address
     }
 }
 

@@ -60,6 +60,25 @@ impl From<anyhow::Error> for Deviation {
 /// Result of a case on one side.
 pub(in crate::conformance) type Outcome = Result<(), Deviation>;
 
+/// Runs a case of this name and rule without a gateway, and then with it. Returns the name, and how the
+/// gateway differs.
+///
+/// # Errors
+/// If the rule is not kept without a gateway.
+pub(in crate::conformance) fn compare(
+    (name, rule): (&'static str, &str),
+    direct: impl FnOnce() -> Outcome,
+    gateway: impl FnOnce() -> Outcome,
+) -> anyhow::Result<(&'static str, Option<String>)> {
+    if let Err(Deviation(what)) = direct() {
+        anyhow::bail!(
+            "the upstream did not keep {rule} in the case `{name}` when it was asked directly, without a \
+             gateway: {what}"
+        );
+    }
+    Ok((name, gateway().err().map(|Deviation(what)| what)))
+}
+
 impl Side<'_> {
     /// Opens a connection.
     pub(super) fn open(&self, config: Config) -> Result<Http2Session, Deviation> {

@@ -1,6 +1,7 @@
 //! Every case, with a server in memory that keeps its rule, and with one that does not.
 
 use super::paths::{EARLY, GOAWAY, HINTS, LATE, SOON, TRAILERS};
+use super::side::Deviation;
 use super::*;
 use hoptax_record::Digest;
 use hoptax_servers::http2_session::Http2Session;

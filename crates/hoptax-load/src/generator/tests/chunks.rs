@@ -89,11 +89,3 @@ fn a_pause_longer_than_the_timeout_is_a_timeout() {
     let record = load(&until_done(4, LoadSpec { targets, timeouts, ..spec(&[server.address]) }));
     assert_eq!(record.counts.timeouts, 4, "{:?}", record.counts);
 }
-
-#[test]
-fn http_1_0_has_no_chunks() {
-    let targets = vec![chunked(BODY, 1, 0)];
-    let spec = LoadSpec { targets, http: HttpVersion::Http10, ..spec(&[([127, 0, 0, 1], 1).into()]) };
-    let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("refused");
-    assert!(error.to_string().contains("HTTP/1.0 has no chunked bodies"), "{error}");
-}

@@ -17,7 +17,7 @@ pub(super) fn head(connection: &mut impl std::io::Read) -> Option<String> {
             Ok(count) => seen.extend_from_slice(&buffer[..count]),
         }
     }
-    Some(String::from_utf8(seen).expect("our own requests are text"))
+    Some(String::from_utf8_lossy(&seen).into_owned())
 }
 
 /// True if the request requires the server to close the connection after its response (RFC 9112, section

@@ -1,11 +1,12 @@
 //! Calls with streams of messages, against servers that pass them on correctly or incorrectly.
 
-use super::http2::multiplexed;
+use super::events::{length, messages};
+use super::http2::{Peer, multiplexed};
 use super::*;
 use hoptax_format::clock;
 use hoptax_format::grpc;
 use hoptax_format::messages::{MessagesRecord, Stamp, StreamKind, StreamSpec, with_room};
-use hoptax_wire::http2::{self, Block, Code, Config, OutField, Sections, response_fields};
+use hoptax_wire::http2::{Block, Code, Config, OutField, Step, response_fields};
 use std::collections::BTreeSet;
 
 /// What a server does with a message of the client: it gets the number of the message and its bytes with the
@@ -20,72 +21,56 @@ fn talking(answer: Answer, greeting: fn() -> Vec<Vec<u8>>) -> Server {
 
 /// As for [`talking`]. Sends GOAWAY when `last` messages have arrived on the connection.
 fn talk(
-    mut socket: TcpStream,
+    socket: TcpStream,
     (config, last): (Config, Option<u64>),
     answer: Answer,
     greeting: fn() -> Vec<Vec<u8>>,
 ) {
-    let (mut out, mut all) = (Vec::new(), 0);
-    let mut wire = http2::Connection::server(config, &mut out);
+    let mut all = 0;
     let fields = response_fields(200, [("content-type", "application/grpc")], None).expect("valid");
     let head = Block::plain(&fields);
     let trailers = Block::plain(&[OutField { name: "grpc-status".into(), value: "0".into() }]);
     let mut bodies: BTreeMap<u32, (u64, Vec<u8>)> = BTreeMap::new();
     let mut begun = BTreeSet::new();
-    let (mut sections, mut input, mut buffer) = (Sections::new(), Vec::new(), vec![0; 65_536]);
-    loop {
-        let mut at = 0;
-        loop {
-            let before = at;
-            let Ok((consumed, step)) = wire.advance(&input[at..], &mut sections, &mut out) else { return };
-            at += consumed;
-            let (stream, data, end) = match step {
-                http2::Step::NeedMore => break,
-                http2::Step::Head { stream, end } => (stream.id, 0..0, end),
-                http2::Step::Body { stream, data, end } => (stream.id, data, end),
-                _ => continue,
-            };
-            let (number, body) = bodies.entry(stream).or_default();
-            body.extend_from_slice(&input[before..][data]);
-            while let Some(length) = whole(body) {
-                let message: Vec<u8> = body.drain(..length).collect();
-                let bytes = answer(*number, &message);
-                *number += 1;
-                all += 1;
-                if last == Some(all) {
-                    wire.go_away(Code::NO_ERROR, &mut out);
-                }
-                if bytes.is_empty() {
-                    continue;
-                }
-                if begun.insert(stream) {
-                    wire.send_head(stream, &head, &[], false, &mut out);
-                }
-                wire.send_data(stream, &bytes, false, &mut out);
+    Peer::new(socket, config).run(|peer, step, input| {
+        let (stream, data, end) = match step {
+            Step::Head { stream, end } => (stream.id, 0..0, end),
+            Step::Body { stream, data, end } => (stream.id, data, end),
+            _ => return true,
+        };
+        let Peer { socket, wire, out, .. } = peer;
+        let (number, body) = bodies.entry(stream).or_default();
+        body.extend_from_slice(&input[data]);
+        while let Some(length) = whole(body) {
+            let message: Vec<u8> = body.drain(..length).collect();
+            let bytes = answer(*number, &message);
+            *number += 1;
+            all += 1;
+            if last == Some(all) {
+                wire.go_away(Code::NO_ERROR, out);
             }
-            if end {
-                if begun.insert(stream) {
-                    wire.send_head(stream, &head, &[], false, &mut out);
-                }
-                for message in greeting() {
-                    wire.send_data(stream, &message, false, &mut out);
-                    let _ = socket.write_all(&out);
-                    out.clear();
-                }
-                wire.send_head(stream, &trailers, &[], true, &mut out);
-                bodies.remove(&stream);
+            if bytes.is_empty() {
+                continue;
             }
+            if begun.insert(stream) {
+                wire.send_head(stream, &head, &[], false, out);
+            }
+            wire.send_data(stream, &bytes, false, out);
         }
-        input.drain(..at);
-        if socket.write_all(&out).is_err() {
-            return;
+        if end {
+            if begun.insert(stream) {
+                wire.send_head(stream, &head, &[], false, out);
+            }
+            for message in greeting() {
+                wire.send_data(stream, &message, false, out);
+                let _ = socket.write_all(out);
+                out.clear();
+            }
+            wire.send_head(stream, &trailers, &[], true, out);
+            bodies.remove(&stream);
         }
-        out.clear();
-        match socket.read(&mut buffer) {
-            Ok(0) | Err(_) => return,
-            Ok(count) => input.extend_from_slice(&buffer[..count]),
-        }
-    }
+        true
+    });
 }
 
 /// The length of the message at the front, if it is whole.
@@ -104,14 +89,6 @@ fn stream(server: &Server, kind: StreamKind, every_ns: u64) -> LoadSpec {
         ..TargetSpec::only(grpc::METHOD, "/echo.Echo/Chat", headers, body)
     };
     until_done(CALLS, LoadSpec { targets: vec![target], ..multiplexed(server, 2, 4) })
-}
-
-fn messages(record: &LoadRecord) -> &MessagesRecord {
-    record.messages.as_ref().expect("a load with streams records them")
-}
-
-fn length(encoded: &Encoded) -> u64 {
-    encoded.decode().expect("our own").len()
 }
 
 const CALLS: u64 = 40;
@@ -304,25 +281,10 @@ fn the_end_waits_for_calls_that_are_longer_than_the_timeout() {
 }
 
 #[test]
-fn streams_that_cannot_be_sent_are_refused() {
+fn streams_have_no_length_in_the_head() {
     let server = talking(|_, message| message.to_vec(), nothing);
-    let good = stream(&server, StreamKind::BothWays, 0);
-    let with = |change: fn(&mut TargetSpec)| {
-        let mut spec = good.clone();
-        change(&mut spec.targets[0]);
-        spec
-    };
-    for (spec, expected) in [
-        (with(|target| target.grpc = false), "only gRPC calls have streams"),
-        (with(|target| target.body.truncate(18)), "no room for its stamp"),
-        (with(|target| target.body_is_template = true), "cannot have templates"),
-        (with(|target| target.stream.as_mut().expect("set").messages = 0), "a stream has no message"),
-        (
-            with(|target| target.headers.push(("content-length".into(), target.body.len().to_string()))),
-            "messages of a stream have their own lengths",
-        ),
-    ] {
-        let error = run(&spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("refused");
-        assert!(error.to_string().contains(expected), "{error}");
-    }
+    let mut spec = stream(&server, StreamKind::BothWays, 0);
+    let length = spec.targets[0].body.len().to_string();
+    spec.targets[0].headers.push(("content-length".into(), length));
+    is_refused(&spec, "messages of a stream have their own lengths");
 }

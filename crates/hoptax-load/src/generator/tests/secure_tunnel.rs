@@ -90,8 +90,8 @@ fn tls_to_the_server_goes_through_a_tunnel_in_tls() {
     let config = testing::server(&of_server, &BOTH, None);
     let server = proxy(testing::server(&of_proxy, &BOTH, None), answering_with_tls(config));
     let spec = tunnelled(server.address, to_proxy(&outer));
-    let error = refusal(&LoadSpec { tls: Some(testing::client(&outer)), ..spec });
-    assert!(error.contains("TLS: the server's certificate is not signed"), "{error}");
+    let spec = LoadSpec { tls: Some(testing::client(&outer)), ..spec };
+    is_refused(&spec, "TLS: the server's certificate is not signed");
 }
 
 #[test]
@@ -131,45 +131,35 @@ fn request_head(stream: &mut impl io::Read) -> bool {
     true
 }
 
-fn refusal(spec: &LoadSpec) -> String {
-    let error = run(spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("there is no tunnel");
-    assert!(matches!(error, LoadError::NoConnection { .. }), "{error}");
-    error.to_string()
-}
-
 #[test]
 fn failures_of_tls_to_the_proxy_say_so() {
     let (authority, other) = (Authority::new("authority.test"), Authority::new("other.test"));
     let tls = to_proxy(&authority);
     let serving = |identity: &Identity| proxy(testing::server(identity, &BOTH, None), answering);
     let untrusted = serving(&other.sign(PROXY));
-    let error = refusal(&tunnelled(untrusted.address, tls.clone()));
     let expected = "TLS to the proxy: the proxy's certificate is not signed by a trusted authority";
-    assert!(error.contains(expected), "{error}");
+    is_refused(&tunnelled(untrusted.address, tls.clone()), expected);
     let misnamed = serving(&authority.sign("other.test"));
-    let error = refusal(&tunnelled(misnamed.address, tls.clone()));
-    assert!(error.contains("TLS to the proxy: the proxy's certificate is for another name"), "{error}");
+    let expected = "TLS to the proxy: the proxy's certificate is for another name";
+    is_refused(&tunnelled(misnamed.address, tls.clone()), expected);
     // The same proxy is accepted without verification.
     let any = TlsSpec { verify: Verify::Nothing, ..tls.clone() };
     assert_eq!(load(&tunnelled(misnamed.address, any)).counts.ok, 40);
 
     let plain = Server::new(answer_any(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
-    let error = refusal(&tunnelled(plain.address, tls.clone()));
-    assert!(error.contains("TLS to the proxy: the proxy answers in plain HTTP"), "{error}");
+    is_refused(&tunnelled(plain.address, tls.clone()), "TLS to the proxy: the proxy answers in plain HTTP");
     let closing = Server::new(|_: TcpStream, _: &AtomicU64| {});
-    let error = refusal(&tunnelled(closing.address, tls.clone()));
-    assert!(error.contains("TLS to the proxy: "), "{error}");
+    is_refused(&tunnelled(closing.address, tls.clone()), "TLS to the proxy: ");
     let mute = Server::new(silent);
     let timeouts = Timeouts { connect_ns: 50 * MILLISECOND, ..Timeouts::all(5000 * MILLISECOND) };
-    let error = refusal(&LoadSpec { timeouts, ..tunnelled(mute.address, tls.clone()) });
-    assert!(error.contains("timeout while connecting"), "{error}");
+    let spec = LoadSpec { timeouts, ..tunnelled(mute.address, tls.clone()) };
+    is_refused(&spec, "timeout while connecting");
     let refusing = secure(testing::server(&authority.sign(PROXY), &BOTH, None), |mut stream, _| {
         if request(&mut stream) {
             let _ = stream.write_all(b"HTTP/1.1 403 Forbidden\r\n\r\n");
         }
     });
-    let error = refusal(&tunnelled(refusing.address, tls));
-    assert!(error.contains("CONNECT: the proxy refused with status 403"), "{error}");
+    is_refused(&tunnelled(refusing.address, tls), "CONNECT: the proxy refused with status 403");
 }
 
 /// Answers the first bytes of a connection with `response`, without parsing them.

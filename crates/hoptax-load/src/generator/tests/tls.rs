@@ -52,8 +52,7 @@ fn load_tls(spec: &LoadSpec) -> LoadRecord {
 
 /// Runs a load with a single server and returns its error. A TLS session with this server must be impossible.
 fn refusal(address: SocketAddr, tls: TlsSpec) -> String {
-    let error = run(&tls_spec(&[address], tls), &AtomicBool::new(false), Watch::Phases, |_| {});
-    let error = error.expect_err("the server is not acceptable");
+    let error = super::refusal(&tls_spec(&[address], tls));
     assert!(matches!(error, LoadError::NoConnection { .. }), "{error}");
     error.to_string()
 }
@@ -91,14 +90,7 @@ fn a_load_with_tls_completes_what_it_sends() {
         let server = answering(testing::server(&identity, &[version], None));
         for shape in [Shape::Closed, open(2000.0, Arrivals::Constant)] {
             let spec = tls_spec(&[server.address], testing::client(&authority));
-            let spec = LoadSpec {
-                shape,
-                requests: Some(200),
-                workers: 2,
-                duration_ns: 60_000 * MILLISECOND,
-                ..spec
-            };
-            let record = load_tls(&spec);
+            let record = load_tls(&until_done(200, LoadSpec { shape, workers: 2, ..spec }));
             assert_eq!((record.counts.completed, record.counts.ok), (200, 200));
             assert_eq!((record.connections.established, record.connections.reused), (4, 196));
             assert_eq!(record.bytes.received, 200 * OK.len() as u64, "HTTP bytes are counted, without TLS");
@@ -125,8 +117,8 @@ fn a_connection_per_request_resumes_if_enabled() {
         });
         for resumption in [true, false] {
             let tls = TlsSpec { resumption, ..testing::client(&authority) };
-            let spec = LoadSpec { requests: Some(60), connections: 1, ..tls_spec(&[server.address], tls) };
-            let record = load_tls(&LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec });
+            let spec = LoadSpec { connections: 1, ..tls_spec(&[server.address], tls) };
+            let record = load_tls(&until_done(60, spec));
             assert_eq!(record.counts.completed, 60, "{:?}", record.counts);
             let tally = record.tls.as_ref().expect("there is TLS");
             assert!(tally.handshakes >= 60);
@@ -134,39 +126,6 @@ fn a_connection_per_request_resumes_if_enabled() {
             assert_eq!(tally.resumed, expected, "{version:?}: {tally:?}");
         }
     }
-}
-
-#[test]
-fn large_bodies_are_transferred_completely_both_ways() {
-    const LARGE: usize = 2_000_000;
-    let authority = Authority::new("authority.test");
-    let mut target = spec(&[]).targets.remove(0);
-    target.body = vec![b'y'; LARGE];
-    let headers = target.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let head = hoptax_wire::http1::request_head(
-        hoptax_wire::http1::Version::Http11,
-        &target.method,
-        &target.path,
-        headers,
-        Some(LARGE as u64),
-    );
-    let length = head.expect("valid").len() + LARGE;
-    let server = secure(testing::server(&authority.sign(NAME), &BOTH, None), move |mut stream, _| {
-        let mut response = format!("HTTP/1.1 200 OK\r\ncontent-length: {LARGE}\r\n\r\n").into_bytes();
-        response.resize(response.len() + LARGE, b'x');
-        let mut request = vec![0; length];
-        while stream.read_exact(&mut request).is_ok() {
-            assert!(request.ends_with(&[b'y'; LARGE]));
-            if stream.write_all(&response).is_err() {
-                return;
-            }
-        }
-    });
-    let spec = tls_spec(&[server.address], testing::client(&authority));
-    let spec = LoadSpec { requests: Some(6), connections: 2, targets: vec![target], ..spec };
-    let spec = LoadSpec { duration_ns: 60_000 * MILLISECOND, ..spec };
-    let record = load_tls(&spec);
-    assert_eq!((record.counts.completed, record.bytes.body), (6, 6 * LARGE as u64), "{:?}", record.counts);
 }
 
 #[test]
@@ -232,9 +191,12 @@ fn unacceptable_certificates_are_refused_with_the_reason() {
         (testing::self_signed(NAME), "--ca FILE"),
     ];
     for (identity, reason) in trials {
+        for version in BOTH {
+            let server = answering(testing::server(&identity, &[version], None));
+            let text = refusal(server.address, tls.clone());
+            assert!(text.contains(reason) && text.contains("--insecure"), "{text}");
+        }
         let server = answering(testing::server(&identity, &BOTH, None));
-        let text = refusal(server.address, tls.clone());
-        assert!(text.contains(reason) && text.contains("--insecure"), "{text}");
         fails_with(server.address, &tls, &authority, Cause::TlsCertificate);
         let any = TlsSpec { verify: Verify::Nothing, ..tls.clone() };
         let record = load_tls(&until_done(50, tls_spec(&[server.address], any)));
@@ -305,18 +267,14 @@ fn no_common_version_is_refused() {
 #[test]
 fn a_handshake_that_stalls_times_out() {
     let authority = Authority::new("authority.test");
-    let mute = Server::new(silent);
-    fails_with(mute.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
-}
-
-#[test]
-fn a_handshake_that_stalls_in_its_first_record_times_out() {
-    let authority = Authority::new("authority.test");
-    let halting = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
+    let halting = Server::new(|mut connection: TcpStream, requests: &AtomicU64| {
+        // A part of the first record.
         let _ = connection.write_all(&[22, 3, 3, 0, 100, 2]);
-        silent(connection, &AtomicU64::new(0));
+        silent(connection, requests);
     });
-    fails_with(halting.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
+    for server in [Server::new(silent), halting] {
+        fails_with(server.address, &testing::client(&authority), &authority, Cause::TlsTimeout);
+    }
 }
 
 #[test]

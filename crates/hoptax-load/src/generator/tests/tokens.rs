@@ -6,8 +6,8 @@ use super::grpc_web::{answering, chunked};
 use super::http2::{Peer, multiplexed, server};
 use super::*;
 use hoptax_format::clock;
-use hoptax_format::llm::{Api, Leave, TokenCounts, TokenLimits, TokenSpec, TokensRecord};
-use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
+use hoptax_format::llm::{Api, Leave, Pause, TokenCounts, TokenLimits, TokenSpec, TokensRecord};
+use hoptax_format::messages::{Carrier, MessagesRecord, StreamKind, StreamSpec};
 use hoptax_wire::http2::{Block, Config, response_fields};
 
 const TOKENS: u64 = 5;
@@ -34,10 +34,17 @@ fn chunk(text: &str) -> Vec<u8> {
 
 fn target(leave: Option<Leave>) -> TargetSpec {
     let headers = vec![("host".to_owned(), "test".to_owned())];
-    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: true, leave, goodput: None });
+    let tokens = Some(TokenSpec { api: Api::OpenAi, usage: true, leave, pause: None, goodput: None });
     let stream = StreamSpec::grpc(StreamKind::ServerStream, TOKENS as u32, 0);
     let stream = Some(StreamSpec { carrier: Carrier::Events, tokens, ..stream });
     TargetSpec { stream, ..TargetSpec::only("GET", "/v1/chat/completions", headers, Vec::new()) }
+}
+
+/// The stream of [`target`], with a client that pauses.
+fn pausing(after_tokens: u32, time_ns: u64) -> Option<StreamSpec> {
+    let stream = target(None).stream?;
+    let pause = Some(Pause { after_tokens, time_ns });
+    Some(StreamSpec { tokens: stream.tokens.map(|tokens| TokenSpec { pause, ..tokens }), ..stream })
 }
 
 /// Loads of both HTTP versions, each with a server that sends this reply.
@@ -227,13 +234,75 @@ fn a_connection_with_many_resets_is_followed_by_another_one() {
 }
 
 #[test]
-fn a_client_that_will_leave_still_has_a_time_limit() {
-    for (_server, spec) in stalled(Some(&tokens([0])), Leave::AfterNs(60 * SECOND)) {
-        let timeouts = Timeouts::all(200 * MILLISECOND);
-        let record = load(&until_done(4, LoadSpec { timeouts, ..spec }));
-        let counts = &record.counts;
-        assert_eq!(counts.causes, BTreeMap::from([(Cause::ReadTimeout, 4)]), "{counts:?}");
-        assert_eq!(recorded(&record).counts, TokenCounts::default());
+fn a_client_that_will_leave_or_read_on_still_has_a_time_limit() {
+    for (_server, mut spec) in stalled(Some(&tokens([0])), Leave::AfterNs(60 * SECOND)) {
+        spec.timeouts = Timeouts::all(200 * MILLISECOND);
+        for stream in [spec.targets[0].stream, pausing(1, 60 * SECOND)] {
+            spec.targets[0].stream = stream;
+            let record = load(&until_done(4, spec.clone()));
+            let counts = &record.counts;
+            assert_eq!(counts.causes, BTreeMap::from([(Cause::ReadTimeout, 4)]), "{counts:?}");
+            assert_eq!(recorded(&record).counts, TokenCounts::default());
+        }
+    }
+}
+
+#[test]
+fn a_client_that_pauses_reads_nothing_and_later_times_do_not_count() {
+    const PAUSE: u64 = 300 * MILLISECOND;
+    /// Length of a token, bytes. It is more than the kernel keeps for a client that does not read.
+    const LONG: usize = 16 << 20;
+    let written = Arc::new(AtomicU64::new(u64::MAX));
+    let shortest = Arc::clone(&written);
+    let server = sending(move |socket| {
+        let due = clock::now();
+        let start = token(&stamp(0, due)) + &token(&stamp(1, due));
+        let long = token(&(stamp(2, due) + &"x".repeat(LONG)));
+        let rest = token(&stamp(3, due + 1)) + &token(&stamp(4, due + 2)) + END;
+        let mut sent = socket.write_all(&[CHUNKED, &chunk(&start)].concat());
+        // The client reads the first tokens alone.
+        thread::sleep(Duration::from_millis(20));
+        sent = sent.and_then(|()| socket.write_all(&chunk(&long)));
+        shortest.fetch_min(clock::now() - due, Ordering::Relaxed);
+        sent.and_then(|()| socket.write_all(&[chunk(&rest).as_slice(), LAST_CHUNK].concat())).is_ok()
+    });
+    let stream = pausing(2, PAUSE).map(|stream| StreamSpec { same_clock: true, ..stream });
+    let targets = vec![TargetSpec { stream, ..target(None) }];
+    let spec = until_done(4, LoadSpec { targets, connections: 2, ..spec(&[server.address]) });
+    retry_if_disturbed(|| {
+        written.store(u64::MAX, Ordering::Relaxed);
+        let record = load(&spec);
+        let MessagesRecord { counts, histograms, .. } = messages(&record);
+        assert_eq!((record.counts.ok, counts.received, counts.lost), (4, 4 * TOKENS, 0), "{counts:?}");
+        let shortest = written.load(Ordering::Relaxed);
+        assert!(shortest >= PAUSE, "the server has written all after {} ms", shortest / MILLISECOND);
+        let tokens = recorded(&record);
+        assert_eq!((tokens.counts.ended, tokens.counts.paused), (4, 4), "{:?}", tokens.counts);
+        let per_token = &tokens.histograms.per_token;
+        let times = [&histograms.age, &histograms.gap, per_token].map(length);
+        let longest = quantile(&histograms.gap, 1.0).max(quantile(per_token, 1.0));
+        seen((times, counts.merged_in_read) == ([8, 4, 4], 0) && longest < PAUSE / 2, || {
+            format!("{times:?}, {counts:?}, {} ms", longest / MILLISECOND)
+        })
+    });
+}
+
+#[test]
+fn a_response_that_has_arrived_ends_within_the_pause() {
+    let body = [ROLE, &tokens(0..TOKENS), END].concat();
+    let split: Vec<&[u8]> = body.as_bytes().chunks(7).collect();
+    for data in [&[body.as_bytes()][..], split.as_slice()] {
+        for (_server, mut spec) in loads(&Reply::new(200, HEAD, data, &[]), None) {
+            spec.targets[0].stream = pausing(2, 4 * SECOND);
+            let record = load(&spec);
+            let (name, found) = (format!("{} parts, {:?}", data.len(), spec.http), messages(&record));
+            assert_eq!((record.counts.ok, found.counts.received), (CALLS, CALLS * TOKENS), "{name}");
+            let TokenCounts { ended, paused, .. } = recorded(&record).counts;
+            assert_eq!((ended, paused), (CALLS, 0), "{name}");
+            // A response of HTTP/1 is read at once, before the client could pause.
+            let gaps = if spec.http == HttpVersion::Http2 && data.len() > 1 { 1 } else { TOKENS - 1 };
+            assert_eq!(length(&found.histograms.gap), CALLS * gaps, "{name}");
+        }
     }
 }
 

@@ -45,12 +45,6 @@ fn the_time_to_open_the_tunnel_is_part_of_the_connect() {
     assert_eq!((record.lifetime.sent, record.counts.status.values().sum::<u64>()), (40, 40));
 }
 
-/// Runs a load that opens no tunnel. Returns its error.
-fn refusal(spec: &LoadSpec) -> String {
-    let error = run(spec, &AtomicBool::new(false), Watch::Phases, |_| {}).expect_err("there is no tunnel");
-    error.to_string()
-}
-
 #[test]
 fn a_refused_tunnel_is_an_error_with_its_status() {
     let piece = |answer: &'static [u8]| proxy(Box::leak(vec![answer].into_boxed_slice()), Duration::ZERO);
@@ -60,21 +54,18 @@ fn a_refused_tunnel_is_an_error_with_its_status() {
         (b"SSH-2.0-proxy\r\n\r\n", "malformed"),
     ] {
         let server = Server::new(piece(answer));
-        let error = refusal(&tunnelled(server.address));
+        let error = refusal(&tunnelled(server.address)).to_string();
         assert!(error.contains("CONNECT: ") && error.contains(words), "{error}");
     }
     let closing = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
         request(&mut connection);
     });
-    let error = refusal(&tunnelled(closing.address));
-    assert!(error.contains("closed the connection without an answer"), "{error}");
+    is_refused(&tunnelled(closing.address), "closed the connection without an answer");
     let mute = Server::new(silent);
     let timeouts = Timeouts { connect_ns: 50 * MILLISECOND, ..Timeouts::all(5000 * MILLISECOND) };
-    let error = refusal(&LoadSpec { timeouts, ..tunnelled(mute.address) });
-    assert!(error.contains("answer to CONNECT"), "{error}");
+    is_refused(&LoadSpec { timeouts, ..tunnelled(mute.address) }, "answer to CONNECT");
     let wrong = Some(Tunnel { authority: "no port".into(), authorization: None, tls: None });
-    let error = refusal(&LoadSpec { tunnel: wrong, ..spec(&[mute.address]) });
-    assert!(error.contains("tunnel.authority"), "{error}");
+    is_refused(&LoadSpec { tunnel: wrong, ..spec(&[mute.address]) }, "tunnel.authority");
 }
 
 /// A proxy that refuses the second half of its connections.

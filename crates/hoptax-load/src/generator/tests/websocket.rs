@@ -1,8 +1,7 @@
-//! WebSockets over HTTP/1.1, with and without TLS, against servers that behave correctly or incorrectly.
+//! WebSockets over HTTP/1.1, against servers that behave correctly or incorrectly.
 
-use super::tls::{BOTH, secure};
+use super::events::{length, messages};
 use super::*;
-use crate::tls::testing::{self, Authority, NAME};
 use crate::websocket::accept;
 use flate2::{Compress, Compression, FlushCompress};
 use hoptax_format::clock;
@@ -17,14 +16,14 @@ pub(super) const MESSAGES: u64 = 5;
 const ALL: u64 = SOCKETS * MESSAGES;
 
 /// The server's end of a WebSocket.
-struct Socket<S> {
-    stream: S,
+struct Socket {
+    stream: TcpStream,
     decoder: Decoder,
     input: Vec<u8>,
 }
 
-impl<S: io::Read + io::Write> Socket<S> {
-    fn new(stream: S) -> Self {
+impl Socket {
+    fn new(stream: TcpStream) -> Self {
         Self { stream, decoder: Decoder::new(Side::Client, false), input: Vec::new() }
     }
 
@@ -84,7 +83,7 @@ impl<S: io::Read + io::Write> Socket<S> {
 }
 
 /// What a server does with a WebSocket, once it has accepted the handshake.
-type Behaviour = fn(&mut Socket<TcpStream>);
+type Behaviour = fn(&mut Socket);
 
 fn shake_hands(stream: &mut (impl io::Read + io::Write), headers: &str) -> bool {
     let accept = accept(KEY_VALUE.as_bytes());
@@ -105,7 +104,7 @@ fn accepting(headers: &'static str, behave: Behaviour) -> Server {
     })
 }
 
-fn echo<S: io::Read + io::Write>(socket: &mut Socket<S>) {
+fn echo(socket: &mut Socket) {
     while let Some((opcode, payload)) = socket.receive() {
         socket.send(opcode, &payload);
         if opcode == Opcode::Close {
@@ -122,7 +121,7 @@ fn message(number: u64) -> Vec<u8> {
     message
 }
 
-fn push(socket: &mut Socket<TcpStream>, numbers: impl IntoIterator<Item = u64>) {
+fn push(socket: &mut Socket, numbers: impl IntoIterator<Item = u64>) {
     for number in numbers {
         socket.send(Opcode::Binary, &message(number));
     }
@@ -145,14 +144,6 @@ fn pushed() -> TargetSpec {
 
 fn over(server: &Server, target: TargetSpec) -> LoadSpec {
     until_done(SOCKETS, LoadSpec { targets: vec![target], connections: 3, ..spec(&[server.address]) })
-}
-
-pub(super) fn messages(record: &LoadRecord) -> &MessagesRecord {
-    record.messages.as_ref().expect("a load with streams records them")
-}
-
-fn length(encoded: &Encoded) -> u64 {
-    encoded.decode().expect("our own").len()
 }
 
 /// Runs a load whose WebSockets all fail with this cause. Returns its record.
@@ -224,23 +215,10 @@ fn missing_messages_are_lost() {
 }
 
 #[test]
-fn a_server_that_closes_early_loses_messages() {
-    let server = accepting("", |socket| {
-        let (opcode, payload) = socket.receive().expect("a message");
-        socket.send(opcode, &payload);
-        socket.close(close::GOING_AWAY);
-        socket.drain();
-    });
-    let record = load(&over(&server, target(StreamKind::BothWays, MESSAGES as u32, 0)));
-    assert_eq!(record.counts.ok, SOCKETS, "{:?}", record.counts);
-    assert_eq!(messages(&record).counts.lost, ALL - SOCKETS);
-}
-
-#[test]
 fn parts_of_a_message_are_put_together_and_pings_are_answered() {
     let server = accepting("", |socket| {
         let message = message(0);
-        let part = |socket: &mut Socket<TcpStream>, fin, opcode, part: &[u8]| {
+        let part = |socket: &mut Socket, fin, opcode, part: &[u8]| {
             let mut frame = Vec::new();
             let length = part.len() as u64;
             Frame { fin, compressed: false, opcode, mask: None, length }.write(&mut frame);
@@ -342,20 +320,10 @@ fn frames_that_violate_the_protocol_are_failures() {
         socket.drain();
     });
     fails_with(&over(&masked, pushed()), Cause::MalformedResponse, "the server masked a frame");
-    let compressed = accepting("", |socket| {
-        socket.raw(&[0xc2, 0x00]);
-        socket.drain();
-    });
-    fails_with(&over(&compressed, pushed()), Cause::MalformedResponse, "reserved bit");
-    let not_text = accepting("", |socket| {
-        socket.raw(&[0x81, 0x01, 0xff]);
-        socket.drain();
-    });
-    fails_with(&over(&not_text, pushed()), Cause::MalformedResponse, "not UTF-8");
 }
 
 /// Sends a message that is compressed by itself (RFC 7692, section 7.2.1).
-fn send_compressed(socket: &mut Socket<TcpStream>, message: &[u8]) {
+fn send_compressed(socket: &mut Socket, message: &[u8]) {
     let mut deflated = Vec::with_capacity(1000);
     let mut state = Compress::new(Compression::default(), false);
     state.compress_vec(message, &mut deflated, FlushCompress::Sync).expect("there is room");
@@ -383,37 +351,6 @@ fn compressed_messages_are_read() {
     let counts = messages(&record).counts;
     assert_eq!((counts.compressed, counts.received, counts.unnumbered), (SOCKETS, ALL, 0), "{counts:?}");
     assert_eq!(record.bytes.body, ALL * message(0).len() as u64, "the length of their content counts");
-}
-
-#[test]
-fn websockets_work_over_tls() {
-    let authority = Authority::new("authority.test");
-    for version in BOTH {
-        let config = testing::server(&authority.sign(NAME), &[version], None);
-        let server = secure(config, |mut stream, _| {
-            if shake_hands(&mut stream, "") {
-                echo(&mut Socket::new(stream));
-            }
-        });
-        let spec = over(&server, target(StreamKind::BothWays, MESSAGES as u32, 0));
-        let record = load(&LoadSpec { tls: Some(testing::client(&authority)), ..spec });
-        assert_eq!(record.counts.ok, SOCKETS, "{:?}", record.counts);
-        assert_eq!(messages(&record).counts.received, ALL);
-    }
-}
-
-#[test]
-fn the_client_closes_endless_websockets_when_the_measured_time_ends() {
-    let server = accepting("", echo);
-    for every_ns in [0, MILLISECOND] {
-        let target = target(StreamKind::BothWays, ENDLESS, every_ns);
-        let spec = LoadSpec { targets: vec![target], connections: 3, ..spec(&[server.address]) };
-        let record = load(&LoadSpec { warmup_ns: 50 * MILLISECOND, ..spec });
-        let counts = &record.counts;
-        assert_eq!((counts.scheduled, counts.ok, counts.ended_by_client), (3, 3, 3), "{counts:?}");
-        let counts = messages(&record).counts;
-        assert!(counts.received > 0 && counts.lost == 0 && counts.cut == 0, "{counts:?}");
-    }
 }
 
 #[test]

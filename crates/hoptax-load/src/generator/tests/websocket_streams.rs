@@ -1,10 +1,11 @@
 //! WebSockets over HTTP/2 (RFC 8441), against servers that behave correctly or incorrectly.
 
-use super::http2::multiplexed;
-use super::websocket::{MESSAGES, SOCKETS, messages, target};
+use super::events::messages;
+use super::http2::{Peer, multiplexed};
+use super::websocket::{MESSAGES, SOCKETS, target};
 use super::*;
 use hoptax_format::messages::StreamKind;
-use hoptax_wire::http2::{self, Block, Code, Config, Sections, Step, response_fields};
+use hoptax_wire::http2::{Block, Code, Config, Step, response_fields};
 use hoptax_wire::websocket::{self, Decoder, Opcode, Side, mask, write_frame};
 
 /// What a server does with a WebSocket.
@@ -63,71 +64,53 @@ fn accepting(config: Config, behaviour: Behaviour) -> Server {
     Server::new(move |socket, _| serve(socket, config, behaviour))
 }
 
-fn serve(mut socket: TcpStream, config: Config, behaviour: Behaviour) {
-    let mut out = Vec::new();
-    let mut wire = http2::Connection::server(config, &mut out);
+fn serve(socket: TcpStream, config: Config, behaviour: Behaviour) {
     let head = |status| Block::plain(&response_fields(status, [], None).expect("valid"));
     let (accepted, refused, mut sockets) = (head(200), head(403), BTreeMap::new());
-    let (mut sections, mut input, mut buffer) = (Sections::new(), Vec::new(), vec![0; 65_536]);
-    loop {
-        let mut at = 0;
-        loop {
-            let before = at;
-            let Ok((consumed, step)) = wire.advance(&input[at..], &mut sections, &mut out) else { return };
-            at += consumed;
-            match step {
-                Step::NeedMore => break,
-                Step::Head { stream, end } => {
-                    assert_eq!((sections.head.protocol(), end), (Some(&b"websocket"[..]), false));
-                    if behaviour == Behaviour::Refuse {
-                        wire.send_head(stream.id, &refused, &[], true, &mut out);
-                        continue;
-                    }
-                    let ends = behaviour == Behaviour::EndAtOnce;
-                    wire.send_head(stream.id, &accepted, &[], ends, &mut out);
-                    if ends {
-                        continue;
-                    }
+    Peer::new(socket, config).run(|peer, step, input| {
+        let Peer { wire, out, sections, .. } = peer;
+        match step {
+            Step::Head { stream, end } => {
+                assert_eq!((sections.head.protocol(), end), (Some(&b"websocket"[..]), false));
+                if behaviour == Behaviour::Refuse {
+                    wire.send_head(stream.id, &refused, &[], true, out);
+                    return true;
+                }
+                let ends = behaviour == Behaviour::EndAtOnce;
+                wire.send_head(stream.id, &accepted, &[], ends, out);
+                if !ends {
                     let decoder = Decoder::new(Side::Client, false);
                     sockets.insert(stream.id, Socket { decoder, message: Vec::new() });
                 }
-                Step::Body { stream, data, .. } => {
-                    let Some(socket) = sockets.get_mut(&stream.id) else { continue };
-                    let (frames, is_closed) = socket.echo(&input[before..][data]);
-                    match behaviour {
-                        Behaviour::Echo => {
-                            wire.send_data(stream.id, &frames, is_closed, &mut out);
-                        }
-                        Behaviour::EchoAndEnd => {
-                            wire.send_data(stream.id, &frames, false, &mut out);
-                            if is_closed {
-                                wire.send_data(stream.id, b"", true, &mut out);
-                            }
-                        }
-                        Behaviour::End => {
-                            wire.send_data(stream.id, b"", true, &mut out);
-                        }
-                        Behaviour::Reset | Behaviour::Refuse | Behaviour::EndAtOnce => {
-                            wire.reset(stream.id, Code::CANCEL, &mut out);
+            }
+            Step::Body { stream, data, .. } => {
+                let Some(socket) = sockets.get_mut(&stream.id) else { return true };
+                let (frames, is_closed) = socket.echo(&input[data]);
+                match behaviour {
+                    Behaviour::Echo => {
+                        wire.send_data(stream.id, &frames, is_closed, out);
+                    }
+                    Behaviour::EchoAndEnd => {
+                        wire.send_data(stream.id, &frames, false, out);
+                        if is_closed {
+                            wire.send_data(stream.id, b"", true, out);
                         }
                     }
-                    if is_closed || !matches!(behaviour, Behaviour::Echo | Behaviour::EchoAndEnd) {
-                        sockets.remove(&stream.id);
+                    Behaviour::End => {
+                        wire.send_data(stream.id, b"", true, out);
+                    }
+                    Behaviour::Reset | Behaviour::Refuse | Behaviour::EndAtOnce => {
+                        wire.reset(stream.id, Code::CANCEL, out);
                     }
                 }
-                _ => {}
+                if is_closed || !matches!(behaviour, Behaviour::Echo | Behaviour::EchoAndEnd) {
+                    sockets.remove(&stream.id);
+                }
             }
+            _ => {}
         }
-        input.drain(..at);
-        if socket.write_all(&out).is_err() {
-            return;
-        }
-        out.clear();
-        match socket.read(&mut buffer) {
-            Ok(0) | Err(_) => return,
-            Ok(count) => input.extend_from_slice(&buffer[..count]),
-        }
-    }
+        true
+    });
 }
 
 fn over(server: &Server, every_ns: u64) -> LoadSpec {
@@ -201,7 +184,5 @@ fn a_refused_handshake_fails_its_check() {
 #[test]
 fn a_server_that_takes_no_websockets_is_named() {
     let server = accepting(Config::default(), Behaviour::Echo);
-    let error = run(&over(&server, 0), &AtomicBool::new(false), Watch::Phases, |_| {});
-    let error = error.expect_err("no connection can carry a WebSocket").to_string();
-    assert!(error.contains("the server takes no WebSockets"), "{error}");
+    is_refused(&over(&server, 0), "the server takes no WebSockets");
 }

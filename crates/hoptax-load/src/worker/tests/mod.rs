@@ -80,20 +80,7 @@ impl EventLoop for Script {
 }
 
 fn targets() -> [TargetSpec; 1] {
-    [TargetSpec {
-        name: "target".into(),
-        weight: 1,
-        method: "GET".into(),
-        path: "/".into(),
-        headers: vec![("host".into(), "test".into())],
-        body: Vec::new(),
-        body_is_template: false,
-        chunked: None,
-        grpc: false,
-        grpc_web: false,
-        stream: None,
-        checks: Vec::new(),
-    }]
+    [TargetSpec::only("GET", "/", vec![("host".into(), "test".into())], Vec::new())]
 }
 
 fn setup<'a>(addresses: &'a [Address], mix: &'a Mix<'a>) -> Setup<'a> {
@@ -121,6 +108,19 @@ fn opened<'a>(setup: &'a Setup<'a>, io: &mut Script, connections: u32) -> Worker
     }
     assert_eq!(worker.established_count(), u64::from(connections));
     worker
+}
+
+/// Runs a trial on a simulated network for each seed. If a trial fails, prints its seed.
+fn trials(seeds: std::ops::Range<u64>, trial: impl Fn(u64)) {
+    // If the clock is stopped, timeouts depend only on the random events and not on the machine.
+    clock::stop();
+    for seed in seeds {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trial(seed)));
+        if let Err(panic) = outcome {
+            eprintln!("failed with seed {seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
 }
 
 #[test]

@@ -353,23 +353,12 @@ fn trial(seed: u64, costly: bool) {
     assert_eq!((connection.len(), stream.len()), (counts.sent, counts.sent));
 }
 
-fn trials(seeds: std::ops::Range<u64>, costly: bool) {
-    clock::stop();
-    for seed in seeds {
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| trial(seed, costly)));
-        if let Err(panic) = outcome {
-            eprintln!("failed with seed {seed}");
-            std::panic::resume_unwind(panic);
-        }
-    }
-}
-
 #[test]
 fn no_request_is_lost_when_servers_refuse_streams_and_retire_connections() {
-    trials(0..300, false);
+    trials(0..300, |seed| trial(seed, false));
 }
 
 #[test]
 fn every_exchange_carries_requests_again_after_random_failures() {
-    trials(0..300, true);
+    trials(0..300, |seed| trial(seed, true));
 }

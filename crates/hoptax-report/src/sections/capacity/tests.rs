@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use crate::formats::html::words;
-use crate::{csv, json, markdown, terminal};
+use crate::{json, markdown, terminal};
 use hoptax_format::spec::Shape;
 use hoptax_plan::Objective;
 use hoptax_record::StepPurpose;
@@ -78,31 +78,6 @@ fn the_heading_mentions_rounds_only_if_there_were_any() {
     run.direct(0, 100, 101);
     let text = terminal(&run.model(), 120, false);
     insta::assert_snapshot!(text);
-}
-
-#[test]
-fn csv_has_a_line_for_each_gateway_and_objective() {
-    let text = csv(&searched().model());
-    let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines.len(), 5, "{text}");
-    assert!(lines[0].ends_with(
-        ",findings,objective,capacity,capacity_low,capacity_high,capacity_below,capacity_limited_by"
-    ));
-    assert!(lines[4].starts_with("nginx,") && lines[4].ends_with(",,gateway"), "{text}");
-    // The load's label is quoted, because it contains commas.
-    let commas = |line: &str| line.split('"').step_by(2).collect::<String>().matches(',').count();
-    assert!(lines.iter().all(|line| commas(line) == commas(lines[0])), "{text}");
-}
-
-#[test]
-fn markdown_has_a_row_for_each_gateway_and_objective() {
-    let text = markdown(&searched().model());
-    let rows: Vec<&str> = text.lines().filter(|line| line.contains("errors &lt; 0.1%")).collect();
-    assert_eq!(rows.iter().filter(|line| line.starts_with("| ")).count(), 4, "{text}");
-    let heading = text.lines().find(|line| line.starts_with("| gateway | objective")).expect("a table");
-    for row in rows.iter().filter(|line| line.starts_with("| ")) {
-        assert_eq!(row.matches('|').count(), heading.matches('|').count(), "{row}");
-    }
 }
 
 #[test]

@@ -47,7 +47,8 @@ pub(crate) fn tables(model: &Model) -> Vec<Table> {
     if !model.measured_starts() {
         return Vec::new();
     }
-    let load = model.noise_floor.first().map_or(String::new(), |floor| format!(": {}", floor.load.label));
+    let load =
+        model.noise_floor.by_load.first().map_or(String::new(), |floor| format!(": {}", floor.load.label));
     let table = |title: String, headings, cells: fn(&StartFigures) -> Option<Vec<Cell>>| {
         let row = |one: &StartFigures| {
             Some(Row { contender: one.contender.clone(), name: name(one), cells: cells(one)? })

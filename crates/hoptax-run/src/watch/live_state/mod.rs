@@ -53,22 +53,9 @@ impl LiveState {
             schema: SCHEMA,
             run: run.to_owned(),
             name: plan.name.clone(),
-            stage: Stage::Preparing,
-            doing: String::new(),
-            trials_done: 0,
-            trials_planned: 0,
             starts: plan.start.is_some(),
             open_ended: searches || matches!(plan.trials, Trials::Auto(_)),
-            round: String::new(),
-            elapsed_s: 0.0,
-            left_s: 0.0,
-            trial: None,
-            rounds: Vec::new(),
-            cpu: Vec::new(),
-            steal: None,
-            cases: Vec::new(),
-            findings: Vec::new(),
-            failures: Vec::new(),
+            ..State::default()
         };
         Self {
             state,

@@ -72,6 +72,7 @@ impl Link {
 }
 
 /// A connection over HTTP/1 to an upstream. It carries one exchange at a time.
+#[derive(Default)]
 pub(super) struct Http1 {
     pub(super) index: usize,
     pub(super) decoder: ResponseDecoder,
@@ -87,16 +88,7 @@ pub(super) struct Http1 {
 
 impl Http1 {
     pub(super) fn new(index: usize) -> Self {
-        Self {
-            index,
-            decoder: ResponseDecoder::new(),
-            exchange: None,
-            connected: false,
-            paused: false,
-            slow: false,
-            kept: Vec::new(),
-            output: Vec::new(),
-        }
+        Self { index, ..Self::default() }
     }
 }
 

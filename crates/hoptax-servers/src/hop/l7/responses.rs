@@ -149,6 +149,7 @@ impl Proxy {
         }
         let Some(reusable) = over else {
             if io.unsent(client) > HIGH_WATER
+                && !self.holds.llm().unbounded
                 && let Some(source) = self.peers.upstream(upstream)
             {
                 source.paused = true;

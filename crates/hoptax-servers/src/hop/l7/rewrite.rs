@@ -328,24 +328,6 @@ mod tests {
     }
 
     #[test]
-    fn handshakes_keep_their_upgrade() {
-        let raw = "GET /a HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
-                   Sec-WebSocket-Key: k\r\nSec-WebSocket-Extensions: e\r\n\r\n";
-        let Ok(RequestStep::Head { head, .. }) = RequestDecoder::new().advance(raw.as_bytes()) else {
-            panic!("a head: {raw}")
-        };
-        for (has_extensions, extensions) in [(true, "Sec-WebSocket-Extensions: e\r\n"), (false, "")] {
-            let mut out = Vec::new();
-            handshake(&mut out, raw.as_bytes(), &head, "up:1", has_extensions).expect("well-formed");
-            let expected = format!(
-                "GET /a HTTP/1.1\r\nHost: x\r\nSec-WebSocket-Key: k\r\n{extensions}connection: Upgrade\r\n\
-                 upgrade: websocket\r\n\r\n"
-            );
-            assert_eq!(String::from_utf8(out).expect("text"), expected);
-        }
-    }
-
-    #[test]
     fn writes_the_framing_of_requests() {
         let (text, coding) =
             request_of("POST / HTTP/1.1\r\nhost: x\r\nTransfer-Encoding: Chunked\r\nTrailer: a\r\n\r\n");

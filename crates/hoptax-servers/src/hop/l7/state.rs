@@ -131,7 +131,7 @@ pub(super) struct Client {
     pub(super) discarding: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Upstream {
     pub(super) index: usize,
     pub(super) decoder: ResponseDecoder,
@@ -152,19 +152,7 @@ pub(super) struct Upstream {
 
 impl Upstream {
     pub(super) fn new(index: usize) -> Self {
-        Self {
-            index,
-            decoder: ResponseDecoder::new(),
-            kept: Vec::new(),
-            client: None,
-            connected: false,
-            waiting: Vec::new(),
-            paused: false,
-            held: None,
-            reused: false,
-            heard: false,
-            is_abandoned: false,
-        }
+        Self { index, ..Self::default() }
     }
 }
 

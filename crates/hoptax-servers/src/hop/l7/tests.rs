@@ -1,11 +1,11 @@
 //! `hop-l7` between sockets of a test.
 
 use crate::hop::{HopSettings, Kind, RunningHop};
-use hoptax_plan::{HopDeflate, HopDelay, HopFaults, HopLlm};
+use hoptax_plan::{HopDelay, HopFaults, HopLlm};
 use hoptax_testing::wait_for;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const HANDSHAKE: &[u8] = b"GET /chat HTTP/1.1\r\nhost: a\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
@@ -106,66 +106,6 @@ fn bytes_pass_both_ways_after_a_handshake() {
 }
 
 #[test]
-fn handshakes_are_refused() {
-    let (hop, _listener) = hop(HopFaults { refuse: 1.0, ..HopFaults::default() });
-    let mut client = client(&hop, HANDSHAKE);
-    let answer = head(&mut client);
-    assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("connection: close"), "{answer}");
-}
-
-#[test]
-fn websockets_are_cut_after_their_time() {
-    let cut = Duration::from_millis(200);
-    let (hop, listener) = hop(HopFaults { cut, ..HopFaults::default() });
-    let began = Instant::now();
-    let mut client = client(&hop, HANDSHAKE);
-    let mut upstream = upstream(&listener);
-    head(&mut upstream);
-    upstream.write_all(ACCEPTED).expect("sent");
-    expect(&mut client, ACCEPTED);
-    assert!(is_closed(&mut client) && is_closed(&mut upstream));
-    assert!((cut..PATIENCE).contains(&began.elapsed()), "{:?}", began.elapsed());
-}
-
-#[test]
-fn extensions_are_dropped() {
-    let (hop, listener) = hop(HopFaults { deflate: Some(HopDeflate::Drop), ..HopFaults::default() });
-    let _client = client(&hop, HANDSHAKE);
-    let request = head(&mut upstream(&listener));
-    assert!(request.contains("sec-websocket-key: k\r\n"), "{request}");
-    assert!(!request.contains("sec-websocket-extensions"), "{request}");
-}
-
-#[test]
-fn events_pass_at_once_unless_a_fault_keeps_them() {
-    let event = b"9\r\ndata: a\n\n\r\n";
-    let held = HopFaults { hold: Duration::from_secs(60), ..HopFaults::default() };
-    for (faults, is_held) in [(HopFaults::default(), false), (held, true)] {
-        let (hop, listener) = hop(faults);
-        let mut client = client(&hop, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n");
-        let mut upstream = upstream(&listener);
-        head(&mut upstream);
-        let fields = "content-type: text/event-stream\r\ntransfer-encoding: chunked";
-        let answer = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
-        upstream.write_all(&[answer.as_bytes(), event].concat()).expect("sent");
-        head(&mut client);
-        if is_held {
-            client.set_read_timeout(Some(Duration::from_millis(100))).expect("a socket");
-            let error = client.read(&mut [0]).expect_err("the event waits");
-            assert_eq!(error.kind(), ErrorKind::WouldBlock);
-            client.set_read_timeout(Some(PATIENCE)).expect("a socket");
-        } else {
-            expect(&mut client, event);
-        }
-        upstream.write_all(b"0\r\n\r\n").expect("sent");
-        if is_held {
-            expect(&mut client, event);
-        }
-        expect(&mut client, b"0\r\n\r\n");
-    }
-}
-
-#[test]
 fn json_of_requests_and_responses_gets_a_field() {
     let (hop, listener) = llm_hop(HopLlm { add_field: true, alter_response: true, ..HopLlm::default() });
     let mut client = client(&hop, PROMPT);
@@ -215,6 +155,26 @@ fn streams_that_are_cut_get_a_good_end() {
         } else {
             assert!(is_closed(&mut client));
         }
+    }
+}
+
+#[test]
+fn only_a_hop_without_a_limit_reads_on_while_the_client_does_not() {
+    // More than the kernel and the hop keep of two connections.
+    const CHUNKS: usize = 1024;
+    let chunk = format!("10000\r\n{}\r\n", "a".repeat(0x10000));
+    for unbounded in [false, true] {
+        let (hop, listener) = llm_hop(HopLlm { unbounded, ..HopLlm::default() });
+        let mut client = client(&hop, PROMPT);
+        let mut upstream = upstream(&listener);
+        head(&mut upstream);
+        expect(&mut upstream, br#"{"a":1}"#);
+        upstream.write_all(STREAM).expect("sent");
+        head(&mut client);
+        let limit = if unbounded { PATIENCE } else { Duration::from_millis(200) };
+        upstream.set_write_timeout(Some(limit)).expect("a socket");
+        let sent = (0..CHUNKS).take_while(|_| upstream.write_all(chunk.as_bytes()).is_ok()).count();
+        assert_eq!(sent == CHUNKS, unbounded, "{sent} chunks");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A stream is sent in *writes*, as server-sent events are. The first has the events before the tokens and is
 //! due with the head. Each other has the tokens that are due at the same time, and the last of them also has
-//! the events after the tokens. An error that the plan wants takes the place of the next write.
+//! the events after the tokens. If the plan causes an error, the error replaces the next write.
 //! [`EventStream::number`] is that of the next write.
 
 mod anthropic;
@@ -11,6 +11,7 @@ mod openai;
 mod plain;
 mod request;
 mod responses;
+mod shortened;
 mod text;
 
 use super::answer::{Answers, pattern};
@@ -31,7 +32,7 @@ use text::{Facts, Writer};
 const MOST_NAMES: usize = 256;
 /// Length of the data of a padded event without its token and names, bytes. Every chunk fits.
 const PADDED: usize = 384;
-/// Length of what follows the CR of the last line of data, bytes.
+/// Number of bytes that follow the CR of the last line of data.
 const AFTER_CR: usize = b"\n\r\n".len();
 /// Headers of OpenAI and Anthropic. Identifiers are all the same, because the heads of streams are built
 /// before any request.
@@ -74,14 +75,13 @@ pub(super) struct Llm {
     filler: String,
     /// What is sent in silence: a comment, and Anthropic's event.
     heartbeats: [Vec<u8>; 2],
-    /// The current write: its text, its number of events, and whose it is: the response's number, and the
-    /// write's.
+    /// The current write: its text, its number of events, and the numbers of the response and of the write.
     text: Vec<u8>,
     events: u64,
     text_of: Option<(u32, u64)>,
 }
 
-/// What a request gets.
+/// The answer to a request.
 #[derive(Debug)]
 pub(super) enum Outcome {
     Stream(Completion),
@@ -193,7 +193,7 @@ impl Llm {
             }
         }
         // Four bytes of a prompt are about one token.
-        let input = (incoming.body.len() / 4) as u32;
+        let input = (incoming.length / 4) as u32;
         if incoming.kind == Kind::Embeddings {
             return Outcome::Whole(Whole::embeddings(&asked, input), 0);
         }
@@ -289,7 +289,7 @@ impl Llm {
         of.tokens.div_ceil(self.settings.per_write).into()
     }
 
-    /// Number of tokens up to the write with this number, and in it.
+    /// Number of tokens in the writes up to and including the one with this number.
     fn tokens_until(&self, of: &Completion, write: u64) -> u32 {
         let tokens = write.saturating_mul(self.settings.per_write.into());
         u32::try_from(tokens).unwrap_or(u32::MAX).min(of.tokens)

@@ -3,7 +3,7 @@
 use super::text::{Facts, Writer};
 use std::fmt;
 
-/// Why a response ends, in chunks before its end.
+/// The reason of the end (`finish_reason`) in all chunks except the last.
 const OPEN: &str = "null";
 
 /// The beginning of each chunk.

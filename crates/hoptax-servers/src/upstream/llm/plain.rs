@@ -10,7 +10,7 @@ use hoptax_wire::http1::{Version, response_head};
 use hoptax_wire::http2::{Block, response_fields};
 use serde_json::{Value, json};
 
-/// Numbers of an embedding if the request names none, and at most.
+/// How many numbers an embedding has, if the request does not say, and at most.
 const DIMENSIONS: u64 = 1536;
 const MOST_DIMENSIONS: u64 = 4096;
 
@@ -120,7 +120,7 @@ impl Whole {
         Self { status: 200, body }
     }
 
-    /// The list of the models. Routers ask for it, and the names of other models are right too.
+    /// The list of models, which routers request. The upstream accepts the names of other models too.
     pub(super) fn models() -> Self {
         const CREATED: u32 = 1_700_000_000;
         let models = ["gpt-4o-mini", "gpt-4o", "text-embedding-3-small"]

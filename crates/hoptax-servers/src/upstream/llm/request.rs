@@ -1,5 +1,6 @@
 //! Requests to the language model.
 
+use super::shortened::Shortened;
 use hoptax_format::llm::Api;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use std::borrow::Cow;
@@ -27,8 +28,10 @@ pub(super) enum Kind {
 pub(in crate::upstream) struct Incoming {
     pub(super) kind: Kind,
     pub(super) has_key: bool,
-    pub(super) body: Vec<u8>,
-    is_too_long: bool,
+    /// Length of the body so far, bytes.
+    pub(super) length: usize,
+    /// The body. Prompts of many requests at a time would fill the memory.
+    body: Shortened,
 }
 
 impl Incoming {
@@ -42,7 +45,7 @@ impl Incoming {
             b"GET" if path == b"/health" => Kind::Health,
             _ => return None,
         };
-        Some(Self { kind, has_key: false, body: Vec::new(), is_too_long: false })
+        Some(Self { kind, has_key: false, length: 0, body: Shortened::default() })
     }
 
     /// Reads the name of a header field. Names can have upper-case letters.
@@ -53,9 +56,10 @@ impl Incoming {
 
     /// Receives a part of the body.
     pub(in crate::upstream) fn body(&mut self, part: &[u8]) {
-        self.is_too_long |= part.len() > LONGEST - self.body.len();
-        if !self.is_too_long {
-            self.body.extend_from_slice(part);
+        self.length = self.length.saturating_add(part.len());
+        match self.length <= LONGEST {
+            true => self.body.push(part),
+            false => self.body = Shortened::default(),
         }
     }
 
@@ -64,10 +68,10 @@ impl Incoming {
     /// # Errors
     /// If the request is not right. The message is for the client.
     pub(super) fn read(&self) -> Result<Asked<'_>, String> {
-        if self.is_too_long {
+        if self.length > LONGEST {
             return Err(format!("The request is longer than {LONGEST} bytes."));
         }
-        let asked: Asked<'_> = serde_json::from_slice(&self.body)
+        let asked: Asked<'_> = serde_json::from_slice(self.body.json())
             .map_err(|error| format!("We could not parse the JSON body of your request: {error}"))?;
         let (name, inputs) = match self.kind {
             Kind::Text(Api::OpenAi | Api::Anthropic) => ("messages", asked.messages),
@@ -337,6 +341,6 @@ mod tests {
         }
         let mut long = incoming("/v1/messages", "{");
         (0..17).for_each(|_| long.body(&[b' '; 1 << 20]));
-        assert!(long.body.len() <= LONGEST && long.read().expect_err("refused").contains("longer than"));
+        assert!(long.body.json().is_empty() && long.read().expect_err("refused").contains("longer than"));
     }
 }

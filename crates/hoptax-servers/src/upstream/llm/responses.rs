@@ -5,7 +5,7 @@
 use super::text::{Facts, Writer};
 use std::fmt;
 
-/// What a call has after the tokens in place of its arguments.
+/// The arguments of a call in the events after the tokens.
 const NO_ARGUMENTS: &str = "{}";
 /// The status of a response, before it ends and if the client's limit ends it.
 const IN_PROGRESS: &str = "in_progress";
@@ -76,7 +76,7 @@ impl fmt::Display for OfPart<'_> {
     }
 }
 
-/// An event with the whole response or with its message. `value` is named `name`.
+/// An event with the whole response or with its message. The event contains `value` under the key `name`.
 fn whole(kind: &str, number: u32, (name, value): (&str, &dyn fmt::Display), to: &mut Writer<'_>) {
     to.event(kind, format_args!(r#"{{"type":"{kind}","sequence_number":{number},{name}:{value}}}"#));
 }

@@ -28,8 +28,8 @@ pub(super) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    /// What the arguments of a call have before and after the content of a token. They are an object within a
-    /// string of JSON.
+    /// The text of a call's arguments before and after the content of a token. The arguments are a JSON
+    /// object, written as a JSON string.
     pub(super) fn around(&self, number: u32) -> (&'static str, &'static str) {
         if self.tool.is_none() {
             return ("", "");
@@ -58,7 +58,7 @@ impl Writer<'_> {
     }
 
     /// Appends an event whose data have `content` between two parts, and a brace after them. If `length` is
-    /// present, padding before the brace gives the data this length, bytes.
+    /// present, padding before the brace extends the data to this number of bytes.
     pub(super) fn token(
         &mut self,
         name: &str,

@@ -84,8 +84,9 @@ impl Reply {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum State {
+    #[default]
     New,
     Open,
     Http2,
@@ -94,6 +95,7 @@ pub(super) enum State {
     Discarding,
 }
 
+#[derive(Default)]
 pub(super) struct Connection {
     /// Distinguishes this connection from earlier connections with the same token. Timers of those
     /// connections may still be in the heap.
@@ -207,25 +209,7 @@ impl<'a> Server<'a> {
 
     pub(super) fn new_connection(&mut self) -> Token {
         let token = self.tokens.take();
-        let fresh = |generation| Connection {
-            generation,
-            state: State::New,
-            blocked: false,
-            peer_ended: false,
-            heard: 0,
-            decoder: RequestDecoder::new(),
-            answer: None,
-            web: None,
-            events_from: None,
-            events: None,
-            special: None,
-            llm: None,
-            kept: Vec::new(),
-            line: VecDeque::new(),
-            requests: 0,
-            http2: None,
-            websocket: None,
-        };
+        let fresh = |generation| Connection { generation, ..Connection::default() };
         match self.connections.get_mut(token.index()) {
             Some(old) => *old = fresh(old.generation.wrapping_add(1)),
             None => self.connections.push(fresh(0)),

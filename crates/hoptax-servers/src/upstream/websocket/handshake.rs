@@ -169,7 +169,6 @@ fn unquoted(value: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_format::stamp::Stamp;
 
     /// The request of RFC 6455, section 1.3, with other lines instead of its last two.
     fn request(lines: &str) -> Vec<u8> {
@@ -178,23 +177,6 @@ mod tests {
     }
 
     const GOOD: &str = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
-
-    #[test]
-    fn the_example_of_the_standard_is_accepted() {
-        let accepted = answer(&request(GOOD), false).expect("a handshake").expect("a good one");
-        let head = "HTTP/1.1 101 Switching Protocols\r\n";
-        let rest = "connection: upgrade\r\nupgrade: websocket\r\n\
-            sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
-        let headers = [("x-a".to_owned(), "b".to_owned())];
-        let mut plain = accepted.response(&headers, false);
-        assert_eq!(String::from_utf8_lossy(&plain), format!("{head}{rest}x-a: b\r\n\r\n"));
-        assert_eq!(Accepted::stamp_in(&mut plain), None);
-        let mut stamped = accepted.response(&[], true);
-        let space = Accepted::stamp_in(&mut stamped).expect("space");
-        Stamp { received: 12, replied: 3456 }.write(space);
-        let line = "hoptax-stamp: 0000000000000000012 0000000000000003456\r\n";
-        assert_eq!(String::from_utf8_lossy(&stamped), format!("{head}{line}{rest}\r\n"));
-    }
 
     #[test]
     fn faults_are_refused() {

@@ -143,51 +143,11 @@ impl Push {
 mod tests {
     use super::*;
 
-    fn spec(messages: u32, every_ns: u64) -> StreamSpec {
-        StreamSpec {
-            carrier: Carrier::WebSocket,
-            ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns)
-        }
-    }
-
-    #[test]
-    fn messages_are_due_by_a_schedule() {
-        let mut push = Push { begun: 1000, ..Push::default() };
-        let mut stamps = Vec::new();
-        while let Some(stamp) = push.next(spec(3, 50)) {
-            stamps.push((stamp.number, stamp.due));
-            push.number += 1;
-        }
-        assert_eq!(stamps, [(0, 1000), (1, 1050), (2, 1100)]);
-        push.number = 1 << 40;
-        assert!(push.next(spec(ENDLESS, 50)).is_some());
-    }
-
     #[test]
     fn a_push_has_one_timer_at_a_time() {
         let mut push = Push::default();
         assert!(push.needs_timer(50, 40));
         assert!(!push.needs_timer(50, 45), "it is set");
         assert!(push.needs_timer(100, 50), "it has fired");
-    }
-
-    #[test]
-    fn pushed_messages_have_stamps() {
-        let mut settings = BuiltInUpstream::with_body(Body::Size(100));
-        settings.streams = vec![hoptax_plan::PathStream { path: "/push".into(), stream: spec(3, 50) }];
-        let mut websockets = WebSockets::new(&settings).expect("good settings");
-        let body = [b'x'; 100];
-        assert_eq!(websockets.push(b"/other", || &body), None);
-        assert_eq!(websockets.push(b"/push?x=y", || &body), Some(0));
-        let (mut tools, mut output) = (Tools::default(), Vec::new());
-        let stamp = Stamp { number: 7, due: 9 };
-        websockets.write(stamp, false, &mut tools, &mut output);
-        assert_eq!((output.len(), Stamp::read(&output[2..])), (102, Some(stamp)));
-        output.clear();
-        websockets.write(stamp, true, &mut tools, &mut output);
-        assert_eq!(output[0], 0xc2);
-        let mut message = output[2..].to_vec();
-        tools.inflate(&mut message).expect("compressed");
-        assert_eq!((message.len(), Stamp::read(&message)), (100, Some(stamp)));
     }
 }

@@ -228,69 +228,6 @@ mod tests {
         answer(Opcode::Close, &code.to_be_bytes())
     }
 
-    /// What an echo answers, and whether it is over.
-    fn echo(pieces: &[&[u8]]) -> (Vec<u8>, bool) {
-        let (mut talk, mut tools, mut output) = (Talk::new(false, true), Tools::default(), Vec::new());
-        for piece in pieces {
-            talk.receive(piece, &mut tools, &mut output);
-        }
-        (output, talk.is_over())
-    }
-
-    #[test]
-    fn every_split_gives_the_same_answers() {
-        let input = [
-            frame(true, Opcode::Text, "grüße".as_bytes()),
-            frame(false, Opcode::Text, b"gr\xc3"),
-            frame(true, Opcode::Ping, b"are you there"),
-            frame(false, Opcode::Continuation, b""),
-            frame(true, Opcode::Continuation, b"\xbc\xc3\x9fe"),
-            frame(true, Opcode::Pong, b"unasked"),
-            frame(true, Opcode::Binary, &[0xff; 200]),
-            frame(true, Opcode::Binary, b""),
-            frame(true, Opcode::Close, &[0x0f, 0xa1, b'o', b'k']),
-            b"ignored".to_vec(),
-        ]
-        .concat();
-        let expected = [
-            answer(Opcode::Text, "grüße".as_bytes()),
-            answer(Opcode::Pong, b"are you there"),
-            answer(Opcode::Text, "grüße".as_bytes()),
-            answer(Opcode::Binary, &[0xff; 200]),
-            answer(Opcode::Binary, b""),
-            closed(4001),
-        ]
-        .concat();
-        for split in 0..=input.len() {
-            let (start, rest) = input.split_at(split);
-            assert_eq!(echo(&[start, rest]), (expected.clone(), true), "{split}");
-        }
-        assert_eq!(echo(&input.chunks(1).collect::<Vec<_>>()), (expected, true));
-    }
-
-    #[test]
-    fn faults_are_answered_with_their_code() {
-        let long = (MOST_MESSAGE as u64 + 1).to_be_bytes();
-        for (input, code) in [
-            (vec![0x81, 0x01, b'a'], close::PROTOCOL_ERROR),
-            (frame(true, Opcode::Continuation, b"a"), close::PROTOCOL_ERROR),
-            (frame(true, Opcode::Close, b"\x03"), close::PROTOCOL_ERROR),
-            (frame(true, Opcode::Close, b"\x03\xe8\xff"), close::INVALID_DATA),
-            (frame(true, Opcode::Text, b"\xff"), close::INVALID_DATA),
-            (frame(true, Opcode::Text, b"\xc3"), close::INVALID_DATA),
-            // The fault is found before the message is whole.
-            (frame(false, Opcode::Text, b"\xf4\x90"), close::INVALID_DATA),
-            (
-                [frame(false, Opcode::Text, b"\xc3"), frame(true, Opcode::Continuation, b"")].concat(),
-                close::INVALID_DATA,
-            ),
-            ([&[0x82, 0xff][..], &long, &KEY].concat(), close::TOO_LONG),
-        ] {
-            assert_eq!(echo(&[&input]), (closed(code), true), "{input:x?}");
-        }
-        assert_eq!(echo(&[&frame(true, Opcode::Close, b"")]), (closed(close::NORMAL), true));
-    }
-
     #[test]
     fn a_long_message_is_sent_back_whole() {
         let message = vec![7; MOST_MESSAGE];
@@ -305,39 +242,6 @@ mod tests {
         assert_eq!(passed, Passed { received: 1, sent: 1 });
         assert_eq!(output.len(), 10 + MOST_MESSAGE);
         assert_eq!((talk.message.capacity(), tools.spare.capacity()), (0, 0), "its memory is freed");
-    }
-
-    #[test]
-    fn compressed_messages_return_compressed() {
-        let mut tools = Tools::default();
-        let mut talk = Talk::new(true, true);
-        // "Hello", RFC 7692, section 7.2.3.1, in two frames.
-        let mut input = Vec::new();
-        for (place, part) in [&[0xf2, 0x48, 0xcd][..], &[0xc9, 0xc9, 0x07, 0x00]].into_iter().enumerate() {
-            let opcode = if place == 0 { Opcode::Text } else { Opcode::Continuation };
-            let mut bytes = frame(place == 1, opcode, part);
-            bytes[0] |= if place == 0 { 0x40 } else { 0 };
-            input.extend_from_slice(&bytes);
-        }
-        input.extend_from_slice(&frame(true, Opcode::Text, b"plain"));
-        let mut output = Vec::new();
-        let passed = talk.receive(&input, &mut tools, &mut output);
-        assert_eq!(passed, Passed { received: 2, sent: 2 });
-        let mut found = Vec::new();
-        let mut rest = output.as_slice();
-        while let [first, length, after @ ..] = rest {
-            assert_eq!(*first, 0xc1, "one frame, compressed");
-            let (message, after) = after.split_at(usize::from(*length));
-            let mut message = message.to_vec();
-            tools.inflate(&mut message).expect("compressed");
-            found.push(String::from_utf8(message).expect("text"));
-            rest = after;
-        }
-        assert_eq!(found, ["Hello", "plain"]);
-        // Without an agreement, the bit is a fault.
-        let mut input = frame(true, Opcode::Text, b"a");
-        input[0] |= 0x40;
-        assert_eq!(echo(&[&input]).0, closed(close::PROTOCOL_ERROR));
     }
 
     #[test]

@@ -117,11 +117,27 @@ impl Connection {
         let threshold = threshold(self.config.window);
         let Some(stream) = self.streams.get(stream).filter(|stream| stream.receiving) else { return };
         stream.to_release += bytes;
-        if stream.to_release >= threshold {
+        if stream.to_release >= threshold && !stream.is_held {
             let increment = std::mem::take(&mut stream.to_release);
             stream.receive_window += i64::from(increment);
             frame::write_window_update(output, stream.id, increment);
         }
+    }
+
+    /// Gives nothing of a stream's window back to the peer until [`Self::end_hold`]. The stream can be closed
+    /// already.
+    pub fn hold(&mut self, stream: u32) {
+        if let Some(stream) = self.streams.get(stream) {
+            stream.is_held = true;
+        }
+    }
+
+    /// Ends a [`Self::hold`]. The stream can be closed already.
+    pub fn end_hold(&mut self, stream: u32, output: &mut Vec<u8>) {
+        if let Some(held) = self.streams.get(stream) {
+            held.is_held = false;
+        }
+        self.release(stream, 0, output);
     }
 
     /// Gives `bytes` of the connection's window back to the peer.

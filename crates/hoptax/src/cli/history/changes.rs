@@ -215,16 +215,6 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_drawn_with_the_runs_around_it() {
-        let found = Found { cases: 1, changes: vec![change(true, Cause::Gateway)] };
-        let text = terminal(&found, 80);
-        insta::assert_snapshot!(text);
-        assert!(!text.contains('\u{1b}'), "{text:?}");
-        let none = terminal(&Found { cases: 2, changes: Vec::new() }, 80);
-        assert!(none.starts_with("No change in 2 cases."), "{none}");
-    }
-
-    #[test]
     fn only_changes_for_the_worse_that_direct_does_not_share_are_regressions() {
         assert!(is_regression(&change(true, Cause::Gateway)) && is_regression(&change(true, Cause::Unclear)));
         assert!(!is_regression(&change(true, Cause::Machine)));

@@ -1,7 +1,7 @@
 //! The options of `hoptax load`. `to_spec` turns them into a load spec.
 
 use clap::builder::ArgPredicate;
-use hoptax_format::llm::{Api, Leave, TokenLimits};
+use hoptax_format::llm::{Api, Leave, Pause, TokenLimits};
 use hoptax_format::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_load::names::Use;
 use hoptax_plan::{llm, units};
@@ -211,6 +211,11 @@ pub(super) struct LlmArgs {
     #[arg(long, value_parser = llm::leave, value_name = "AFTER", requires = "llm")]
     #[arg(conflicts_with = "llm_no_stream")]
     pub(super) llm_leave: Option<Leave>,
+    /// Stop reading each response after this many tokens, for this time, such as '5 tokens,2s' [default:
+    /// never]
+    #[arg(long, value_parser = llm::pause, value_name = "TOKENS,TIME", requires = "llm")]
+    #[arg(conflicts_with_all = ["llm_no_stream", "llm_leave"])]
+    pub(super) llm_pause: Option<Pause>,
     /// Count the requests that exceed none of these limits, such as
     /// first_content=300ms,token_time=50ms,response_time=5s
     #[arg(long, value_parser = llm::goodput, value_name = "LIMIT=TIME,…", requires = "llm")]

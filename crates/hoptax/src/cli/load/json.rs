@@ -8,7 +8,7 @@ use hoptax_format::histogram::{DecodeError, Encoded, LOWEST, spread};
 use hoptax_format::messages::MessagesRecord;
 use hoptax_format::record::{Counts, Histograms, Http2Tally, LoadRecord, TargetRecord, TlsTally};
 use hoptax_format::spec::{HttpVersion, LoadSpec, Rate, Retry, Shape, Stage};
-use hoptax_record::report::{self, Spread};
+use hoptax_record::report::{self, MessageTimes, Spread, Waits};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ pub(super) struct LoadResults {
     connect: Times,
     /// Waits of requests before they could be sent whole. Absent for HTTP/1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    wait: Option<Waits>,
+    wait: Option<Waits<Times>>,
     /// Absent without TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     tls_handshake: Option<Times>,
@@ -59,7 +59,7 @@ pub(super) struct LoadResults {
     messages: Option<report::Messages>,
     /// Times of messages. Absent without streams of messages.
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<MessageTimes>,
+    message: Option<MessageTimes<Times>>,
     bytes: Bytes,
     cpu: Cpu,
     memory: Memory,
@@ -128,37 +128,6 @@ struct Times {
     unit: &'static str,
 }
 
-/// How long requests waited, and for what.
-#[derive(Debug, Serialize)]
-struct Waits {
-    connection: Times,
-    stream: Times,
-    window: Times,
-}
-
-/// Times of messages. Times that were not recorded are left out.
-#[derive(Debug, Serialize)]
-struct MessageTimes {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_time: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    headers: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_message: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    age: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    gap: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reach: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_event: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    first_age: Option<Times>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token_time: Option<Times>,
-}
-
 #[derive(Debug, Serialize)]
 struct Connections {
     asked: u64,
@@ -216,7 +185,7 @@ impl LoadResults {
             send_lag: Times::new(&record.histograms.send_lag)?,
             first_byte: Times::new(&record.histograms.first_byte)?,
             connect: Times::new(&record.histograms.connect)?,
-            wait: Waits::new(&record.histograms)?,
+            wait: waits(&record.histograms)?,
             tls_handshake,
             counts: record.counts.clone(),
             targets,
@@ -233,7 +202,7 @@ impl LoadResults {
             },
             http2: record.http2,
             messages: messages.map(|messages| numbers(messages, seconds)),
-            message: messages.map(MessageTimes::new).transpose()?,
+            message: messages.map(message_times).transpose()?,
             bytes: Bytes {
                 sent: bytes.sent,
                 received: bytes.received,
@@ -283,18 +252,17 @@ impl Load {
     }
 }
 
-impl Waits {
-    fn new(histograms: &Histograms) -> Result<Option<Self>, DecodeError> {
-        let Histograms { connection_wait, stream_wait, window_wait, .. } = histograms;
-        Ok(match (connection_wait, stream_wait, window_wait) {
-            (Some(connection), Some(stream), Some(window)) => Some(Self {
-                connection: Times::new(connection)?,
-                stream: Times::new(stream)?,
-                window: Times::new(window)?,
-            }),
-            _ => None,
-        })
-    }
+/// The waits, if they were recorded.
+fn waits(histograms: &Histograms) -> Result<Option<Waits<Times>>, DecodeError> {
+    let Histograms { connection_wait, stream_wait, window_wait, .. } = histograms;
+    Ok(match (connection_wait, stream_wait, window_wait) {
+        (Some(connection), Some(stream), Some(window)) => Some(Waits {
+            connection: Times::new(connection)?,
+            stream: Times::new(stream)?,
+            window: Times::new(window)?,
+        }),
+        _ => None,
+    })
 }
 
 /// Numbers of messages, and of streams of tokens. `seconds` is the measured time.
@@ -313,26 +281,23 @@ fn numbers(record: &MessagesRecord, seconds: f64) -> report::Messages {
     report::Messages { counts, tokens }
 }
 
-impl MessageTimes {
-    fn new(record: &MessagesRecord) -> Result<Self, DecodeError> {
-        let histograms = &record.histograms;
-        let tokens = record.tokens.as_ref().map(|tokens| &tokens.histograms);
-        let recorded = |encoded: &Encoded| {
-            Times::new(encoded).map(|times| Some(times).filter(|times| times.samples > 0))
-        };
-        let if_known = |encoded: Option<&Encoded>| encoded.map_or(Ok(None), recorded);
-        Ok(Self {
-            response_time: recorded(&histograms.response_time)?,
-            headers: if_known(histograms.headers.as_ref())?,
-            first_message: recorded(&histograms.first_message)?,
-            age: recorded(&histograms.age)?,
-            gap: recorded(&histograms.gap)?,
-            reach: if_known(histograms.reach.as_ref())?,
-            first_event: if_known(tokens.map(|tokens| &tokens.first_event))?,
-            first_age: if_known(tokens.map(|tokens| &tokens.first_age))?,
-            token_time: if_known(tokens.map(|tokens| &tokens.per_token))?,
-        })
-    }
+fn message_times(record: &MessagesRecord) -> Result<MessageTimes<Times>, DecodeError> {
+    let histograms = &record.histograms;
+    let tokens = record.tokens.as_ref().map(|tokens| &tokens.histograms);
+    let recorded =
+        |encoded: &Encoded| Times::new(encoded).map(|times| Some(times).filter(|times| times.samples > 0));
+    let if_known = |encoded: Option<&Encoded>| encoded.map_or(Ok(None), recorded);
+    Ok(MessageTimes {
+        response_time: recorded(&histograms.response_time)?,
+        headers: if_known(histograms.headers.as_ref())?,
+        first_message: recorded(&histograms.first_message)?,
+        age: recorded(&histograms.age)?,
+        gap: recorded(&histograms.gap)?,
+        reach: if_known(histograms.reach.as_ref())?,
+        first_event: if_known(tokens.map(|tokens| &tokens.first_event))?,
+        first_age: if_known(tokens.map(|tokens| &tokens.first_age))?,
+        token_time: if_known(tokens.map(|tokens| &tokens.per_token))?,
+    })
 }
 
 impl TargetResults {

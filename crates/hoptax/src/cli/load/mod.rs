@@ -55,8 +55,8 @@ impl Args {
         let record = if live::is_wanted(&self.output) {
             spec.windows = true;
             let interrupt = terminal::watch_during_view(&interrupts::SIGNALS)?;
-            let view = live::View::start(url, &spec)
-                .context("cannot start the live view; leave it out with --no-live")?;
+            let view =
+                live::start(url, &spec).context("cannot start the live view; leave it out with --no-live")?;
             // The view is dropped at the end of this block, so that it leaves the screen before anything else
             // is printed.
             hoptax_load::run(&spec, &interrupt, Watch::Windows, view.observer())
@@ -118,9 +118,13 @@ fn generate(
         .context("cannot ask the kernel to stop this process when its parent dies")?;
     anyhow::ensure!(rustix::process::getppid() == parent, "the process that started this one has ended");
     let record = if is_watched {
-        let seconds = report_progress::SecondReporter::start(spec)
+        let seconds = report_progress::seconds(spec)
             .context("cannot start the thread that reports the figures of each second")?;
-        load(spec, interrupt, Watch::Windows, start, seconds.observer())
+        let mut observe = seconds.observer();
+        load(spec, interrupt, Watch::Windows, start, move |progress| {
+            report_progress::phase(&progress);
+            observe(progress);
+        })
     } else {
         load(spec, interrupt, Watch::Phases, start, |progress| report_progress::phase(&progress))
     };

@@ -2,16 +2,15 @@
 //! There is a line at the beginning of each phase. If the run has a viewer, there is also a line for each
 //! second.
 
+use crate::cli::side_thread::SideThread;
 use hoptax_format::clock;
 use hoptax_format::record::{Phase, SecondLine};
 use hoptax_format::seconds::Seconds;
 use hoptax_format::spec::LoadSpec;
-use hoptax_host::cpus;
 use hoptax_load::Progress;
 use serde::Serialize;
 use std::io::Write as _;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Receiver;
 
 /// Prints a phase at once, on the generator's thread, because `hoptax run` uses the arrival of this line to
 /// time its samples.
@@ -26,53 +25,12 @@ fn print<T: Serialize>(line: &T) {
     let _ = serde_json::to_string(line).map(|line| writeln!(std::io::stderr(), "{line}"));
 }
 
-/// Prints the results of each second from a thread that avoids the CPUs of the workers. When this value is
-/// dropped, the drop waits until all results are printed.
-#[derive(Debug)]
-pub(super) struct SecondReporter {
-    progress: Option<Sender<Progress>>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl SecondReporter {
-    /// Starts the thread for the load `spec`.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
-    pub(super) fn start(spec: &LoadSpec) -> std::io::Result<Self> {
-        let (progress, received) = mpsc::channel();
-        let seconds = Seconds::new(spec.own_workers()).with_times(spec.part.is_some());
-        let seconds = seconds.with_window_length(spec.window_length());
-        let workers = spec.cpus.clone();
-        let thread = thread::Builder::new().name("seconds".to_owned()).spawn(move || {
-            cpus::keep_off(&workers);
-            add_up(seconds, &received, print_second);
-        })?;
-        Ok(Self { progress: Some(progress), thread: Some(thread) })
-    }
-
-    /// The observer to pass to the generator. The observer also prints phases.
-    pub(super) fn observer(&self) -> impl FnMut(Progress) + use<> {
-        let sender = self.progress.clone();
-        move |progress| {
-            phase(&progress);
-            // If the thread has ended, sending fails and the measurement continues.
-            let _ = sender.as_ref().map(|sender| sender.send(progress));
-        }
-    }
-}
-
-impl Drop for SecondReporter {
-    fn drop(&mut self) {
-        self.progress = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn print_second(line: SecondLine) {
-    print(&line);
+/// Starts a thread that prints the results of each second of the load `spec`. Fails if the thread cannot be
+/// started.
+pub(super) fn seconds(spec: &LoadSpec) -> std::io::Result<SideThread<Progress>> {
+    let seconds = Seconds::new(spec.own_workers()).with_times(spec.part.is_some());
+    let seconds = seconds.with_window_length(spec.window_length());
+    SideThread::start("seconds", &spec.cpus, move |received| add_up(seconds, received, |line| print(&line)))
 }
 
 /// Adds up windows into seconds until the channel closes.
@@ -97,6 +55,7 @@ fn add_up(mut seconds: Seconds, received: &Receiver<Progress>, mut report: impl 
 mod tests {
     use super::*;
     use hoptax_format::record::{PhaseLine, WINDOW_NS, Window};
+    use std::sync::mpsc;
 
     #[test]
     fn the_last_second_has_its_real_length() {

@@ -71,7 +71,7 @@ impl ChartArgs {
     /// The load point that the user typed. If the user typed no load point, this is the first load point that
     /// has this chart.
     fn load<'m>(&self, chart: Chart, model: &'m Model) -> Result<&'m Load, BadInput> {
-        let loads: Vec<&Load> = model.noise_floor.iter().map(|floor| &floor.load).collect();
+        let loads: Vec<&Load> = model.noise_floor.by_load.iter().map(|floor| &floor.load).collect();
         let Some(typed) = &self.load else {
             let shown = charts::shown_first(model);
             let has = |load: &&Load| charts::has(chart, model, load);
@@ -132,7 +132,7 @@ fn named(name: &str) -> Result<Chart, BadInput> {
 }
 
 fn no_data(chart: Chart, model: &Model, load: &Load) -> BadInput {
-    let elsewhere = model.noise_floor.iter().find(|floor| charts::has(chart, model, &floor.load));
+    let elsewhere = model.noise_floor.by_load.iter().find(|floor| charts::has(chart, model, &floor.load));
     let help = elsewhere.map_or_else(
         || "`--chart list` lists the charts of this run".to_owned(),
         |floor| format!("the run has this chart for --load {}", floor.load.index + 1),
@@ -148,7 +148,8 @@ fn no_data(chart: Chart, model: &Model, load: &Load) -> BadInput {
 /// Lists the charts that this run has, with their titles. Then lists the other charts, with the data that
 /// each chart needs.
 fn list(model: &Model) -> String {
-    let has = |chart: &Chart| model.noise_floor.iter().any(|floor| charts::has(*chart, model, &floor.load));
+    let has =
+        |chart: &Chart| model.noise_floor.by_load.iter().any(|floor| charts::has(*chart, model, &floor.load));
     let (had, not): (Vec<Chart>, Vec<Chart>) = Chart::ALL.into_iter().partition(has);
     let mut text = String::new();
     for chart in had {

@@ -22,7 +22,7 @@ use hoptax_plan::{GatewayKind, Plan};
 use hoptax_record::dir::{Run as ReadRun, RunDir};
 use hoptax_record::start::StartRecord;
 use hoptax_record::{DIRECT, Failure, TrialRecord};
-use hoptax_remote::runner::Hosts;
+use hoptax_remote::runner::{Hosts, Setup};
 use hoptax_report::{self as report, Model};
 use hoptax_run::{Contents, Outcome, Run};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -31,7 +31,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use world::{Needs, World};
+use world::{World, this_program};
 
 /// Measure gateways and report what each costs compared with direct
 #[derive(Debug, clap::Args)]
@@ -159,14 +159,15 @@ impl Args {
         };
         // A signal may have arrived during the preparation.
         interrupted.fetch_or(prepared.early.load(Ordering::Relaxed), Ordering::Relaxed);
-        let needs = Needs {
+        let setup = Setup {
             plan: &prepared.connected.located(prepared.plan),
             packs: prepared.packs,
+            exe: &this_program().inspect_err(|_| dir.abandon())?,
             run_directory: dir.path(),
-            interrupted: &interrupted,
+            interrupted: Arc::clone(&interrupted),
             live: viewers.need_seconds(),
         };
-        let world = World::new(prepared.connected.hosts.as_ref(), &needs);
+        let world = World::new(prepared.connected.hosts.as_ref(), setup);
         let world = world.inspect_err(|_| dir.abandon())?;
         self.measure_in(world, dir, prepared, &interrupted, viewers, service)
     }
@@ -233,7 +234,8 @@ impl Args {
         let html = report::html(&model).context("cannot draw the HTML report")?;
         dir.write_file("report.html", html.as_bytes())?;
         dir.write_file("report.md", report::markdown(&model).as_bytes())?;
-        for file in report::profile_files(&model.profiles).into_iter().chain(report::tail_files(&model)) {
+        for file in report::profile_files(&model.whole_profiles).into_iter().chain(report::tail_files(&model))
+        {
             dir.write_file(&file.name, &file.content)?;
         }
         let also_printed =

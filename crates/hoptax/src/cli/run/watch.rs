@@ -1,8 +1,8 @@
 //! Shows a run in progress, either on a full screen or as plain lines. Also updates the board that the server
 //! reads.
 
-use super::screen::View;
-use super::words;
+use super::{screen, words};
+use crate::cli::side_thread::SideThread;
 use hoptax_analysis::Severity;
 use hoptax_history::live::{Board, Finding};
 use hoptax_plan::{GatewayKind, Plan};
@@ -39,7 +39,7 @@ impl Viewers {
 pub(super) struct Watch {
     watcher: Watcher,
     viewers: Viewers,
-    view: Option<View>,
+    view: Option<SideThread<()>>,
     /// Failures to print when the screen is closed.
     pending: Vec<String>,
     causes: Causes,
@@ -60,7 +60,7 @@ impl Watch {
     pub(super) fn show(&mut self, workers: &[u32]) -> std::io::Result<()> {
         if self.viewers.need_seconds() {
             let (board, clock) = (self.watcher.board(), self.watcher.clock());
-            self.view = Some(View::start(board, clock, self.viewers.screen, workers)?);
+            self.view = Some(screen::start(board, clock, self.viewers.screen, workers)?);
         }
         Ok(())
     }

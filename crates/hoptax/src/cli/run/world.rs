@@ -6,7 +6,6 @@ use hoptax_host::idle::Polling;
 use hoptax_host::probe::fitness::{self, Moment};
 use hoptax_host::{kept_shares, probe};
 use hoptax_lab::Driver;
-use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{CpuSets, Idle, Plan};
 use hoptax_record::{Environment, HostLook, RunHost, Shares};
@@ -15,7 +14,6 @@ use hoptax_run::{LocalTraffic, Traffic};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// The driver, the traffic and the machines of a run. Dropping this value lets idle CPUs sleep again.
 pub(super) struct World {
@@ -32,23 +30,20 @@ pub(super) struct World {
     _polling: Option<Polling>,
 }
 
-/// Inputs of [`World::new`].
-pub(super) struct Needs<'a> {
-    pub(super) plan: &'a Plan,
-    pub(super) packs: &'a PackSet,
-    pub(super) run_directory: &'a Path,
-    pub(super) interrupted: &'a Arc<AtomicBool>,
-    /// Whether to report each second.
-    pub(super) live: bool,
-}
-
 impl World {
     /// The world of a plan. Without hosts, all roles are on this machine.
-    pub(super) fn new(hosts: Option<&Hosts>, needs: &Needs<'_>) -> anyhow::Result<Self> {
-        match hosts {
-            None => Self::here(needs),
-            Some(hosts) => Self::on(hosts, needs),
-        }
+    pub(super) fn new(hosts: Option<&Hosts>, setup: Setup<'_>) -> anyhow::Result<Self> {
+        let Some(hosts) = hosts else { return Self::here(&setup) };
+        let ready = hosts.prepare(setup)?;
+        Ok(Self {
+            driver: Box::new(ready.driver),
+            traffic: Box::new(ready.traffic),
+            busy: ready.busy,
+            cpus: ready.cpus,
+            environment: ready.environment,
+            hosts: ready.hosts,
+            _polling: ready.polling,
+        })
     }
 
     /// How much separate runs of the plan scatter here. Earlier runs in the directory `results` show it.
@@ -68,12 +63,12 @@ impl World {
     }
 
     /// All roles are on this machine.
-    fn here(needs: &Needs<'_>) -> anyhow::Result<Self> {
-        let polling = polling(needs.plan)?;
+    fn here(setup: &Setup<'_>) -> anyhow::Result<Self> {
+        let polling = polling(setup.plan)?;
         let idle = if polling.is_some() { Idle::Poll } else { Idle::Sleep };
-        let driver = ProcessDriver::new(needs.plan, needs.packs.clone(), needs.run_directory)?
-            .with_interrupt(Arc::clone(needs.interrupted))
-            .with_idle(needs.plan, idle);
+        let driver = ProcessDriver::new(setup.plan, setup.packs.clone(), setup.run_directory)?
+            .with_interrupt(Arc::clone(&setup.interrupted))
+            .with_idle(setup.plan, idle);
         let traffic = LocalTraffic::new()
             .context("cannot find the running hoptax program; was its file moved or removed?")?;
         let cpus = driver.cpus().clone();
@@ -82,34 +77,12 @@ impl World {
         let busy = if cpus.generator == cpus.upstream { Vec::new() } else { cpus.generator.clone() };
         Ok(Self {
             driver: Box::new(driver),
-            traffic: Box::new(traffic.watched(needs.live)),
+            traffic: Box::new(traffic.watched(setup.live)),
             cpus,
             environment: probe::environment(idle),
             hosts: BTreeMap::new(),
             busy,
             _polling: polling,
-        })
-    }
-
-    /// The roles are on these hosts.
-    fn on(hosts: &Hosts, needs: &Needs<'_>) -> anyhow::Result<Self> {
-        let exe = this_program()?;
-        let ready = hosts.prepare(Setup {
-            plan: needs.plan,
-            packs: needs.packs,
-            exe: &exe,
-            run_directory: needs.run_directory,
-            interrupted: Arc::clone(needs.interrupted),
-            live: needs.live,
-        })?;
-        Ok(Self {
-            driver: Box::new(ready.driver),
-            traffic: Box::new(ready.traffic),
-            busy: ready.busy,
-            cpus: ready.cpus,
-            environment: ready.environment,
-            hosts: ready.hosts,
-            _polling: ready.polling,
         })
     }
 }

@@ -4,7 +4,7 @@ pub(super) mod screen;
 pub(super) mod sheet;
 mod signals;
 
-pub(super) use screen::{enter, leave};
+pub(super) use screen::leave;
 pub(super) use signals::watch_during_view;
 
 use std::io::IsTerminal as _;

@@ -5,6 +5,7 @@ use ratatui_core::backend::{Backend, ClearType, WindowSize};
 use ratatui_core::buffer::Cell;
 use ratatui_core::layout::{Position, Size};
 use ratatui_core::style::{Color, Modifier};
+use ratatui_core::terminal::{Frame, Terminal};
 use rustix::process::getpgrp;
 use rustix::termios::{
     LocalModes, OptionalActions, Termios, isatty, tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
@@ -50,7 +51,7 @@ fn held() -> MutexGuard<'static, Held> {
 
 /// Enters the alternate screen and switches echo off, unless the view has already done this. Does nothing if
 /// the process is in the background, because another job uses the terminal then.
-pub(in crate::cli) fn enter() -> io::Result<()> {
+fn enter() -> io::Result<()> {
     let mut held = held();
     if held.phase != Phase::Free || is_in_background() {
         return Ok(());
@@ -70,7 +71,7 @@ pub(in crate::cli) fn enter() -> io::Result<()> {
 }
 
 /// True if the view has entered the screen since the last call. The whole frame must be drawn then.
-pub(in crate::cli) fn was_reentered() -> bool {
+fn was_reentered() -> bool {
     std::mem::take(&mut held().is_blank)
 }
 
@@ -109,6 +110,29 @@ impl Held {
     }
 }
 
+/// Draws frames on the terminal. It enters the alternate screen when it draws the first frame while the
+/// process is in the foreground.
+#[derive(Default)]
+pub(in crate::cli) struct Drawing {
+    terminal: Option<Terminal<Ansi>>,
+}
+
+impl Drawing {
+    /// Draws a frame. Returns `None` if drawing failed. No more frames are drawn then.
+    pub(in crate::cli) fn draw(mut self, draw: impl FnOnce(&mut Frame<'_>)) -> Option<Self> {
+        enter().ok()?;
+        let terminal = match &mut self.terminal {
+            Some(terminal) => terminal,
+            none => none.insert(Terminal::new(Ansi::default()).ok()?),
+        };
+        if was_reentered() {
+            terminal.clear().ok()?;
+        }
+        terminal.draw(draw).ok()?;
+        Some(self)
+    }
+}
+
 /// True if another job is in the foreground. If this process then changed the terminal, the kernel would stop
 /// this process. False if the terminal does not belong to the session of this process.
 fn is_in_background() -> bool {
@@ -123,7 +147,7 @@ fn write_all(bytes: &[u8]) -> io::Result<()> {
 
 /// Writes changes as ANSI sequences, one write per frame.
 #[derive(Debug, Default)]
-pub(in crate::cli) struct Ansi {
+struct Ansi {
     frame: String,
 }
 

@@ -2,7 +2,7 @@
 //! the cluster.
 
 use super::{Object, container, image, kubectl};
-use crate::run::{report, run_to_success, trials};
+use crate::run::{case, report, run_to_success, trials};
 use crate::support::{PATIENCE, Scratch, wait_until};
 use serde_json::json;
 
@@ -52,8 +52,7 @@ trials: 3
         }
     }
     let report = report(&directory);
-    let edge = report["cases"].as_array().expect("cases").iter().find(|case| case["gateway"] == "edge");
-    let tax = &edge.expect("a case")["tax"];
+    let tax = &case(&report, "edge")["tax"];
     let estimate = |name: &str| tax[name]["estimate"].as_f64().unwrap_or_else(|| panic!("{name}: {tax}"));
     assert!(estimate("added_p50").is_finite(), "{tax}");
     assert_eq!((estimate("extra_upstream_requests"), estimate("throughput_ratio").round()), (0.0, 1.0));

@@ -1,6 +1,6 @@
 //! APISIX.
 
-use super::{Case, cases, list, over_http2, pack, with_calls};
+use super::{Case, ai_proxy, cases, list, over_http2, pack, with_calls};
 use hoptax_plan::Profile;
 use serde_json::{Value, json};
 
@@ -81,6 +81,35 @@ fn reads_its_standalone_file() {
         assert_eq!(config["deployment"]["role"], "data_plane", "{}", case.what);
         assert_eq!(config["deployment"]["role_data_plane"]["config_provider"], "yaml", "{}", case.what);
         assert_eq!(config["apisix"]["ssl"]["enable"], json!(case.has("tls")), "{}", case.what);
+    }
+}
+
+/// `docs/en/latest/plugins/ai-proxy.md` and `ai-proxy-multi.md`. The path of an endpoint is used as it is.
+#[test]
+fn asks_language_models_at_all_addresses() {
+    for case in ai_proxy("apisix") {
+        let file = case.yaml("apisix.yaml");
+        let plugins = &file["routes"][0]["plugins"];
+        let endpoints: Vec<Option<&str>> = match case.upstreams {
+            1 => {
+                let config = &plugins["ai-proxy"];
+                let more = ["timeout", "keepalive_timeout", "keepalive_pool"];
+                case.keys(config, &["provider", "auth", "override"], &more);
+                vec![config["override"]["endpoint"].as_str()]
+            }
+            _ => list(&plugins["ai-proxy-multi"]["instances"])
+                .iter()
+                .map(|instance| {
+                    case.keys(instance, &["name", "provider", "weight", "auth", "override"], &[]);
+                    instance["override"]["endpoint"].as_str()
+                })
+                .collect(),
+        };
+        let expected = (20_003..).take(case.upstreams);
+        let expected: Vec<_> =
+            expected.map(|port| format!("http://127.0.0.1:{port}/v1/chat/completions")).collect();
+        let endpoints: Vec<&str> = endpoints.into_iter().flatten().collect();
+        assert_eq!(endpoints, expected, "{}", case.what);
     }
 }
 

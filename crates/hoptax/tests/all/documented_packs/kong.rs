@@ -1,6 +1,6 @@
 //! Kong.
 
-use super::{Case, cases, lacks, list, over_http2, pack, refusal_of, with_calls, words};
+use super::{Case, ai_proxy, cases, lacks, list, over_http2, pack, refusal_of, with_calls, words};
 use hoptax_plan::Profile;
 use serde_json::{Value, json};
 
@@ -94,6 +94,24 @@ fn passes_calls_on_to_services_of_their_own() {
     let pages = json!(["http", null, ["/"], false]);
     assert_eq!(services(&mixed), [pages, json!(["grpc", protocols, ["/echo.Echo/Say"], false])]);
     assert!(calls.reports("protocol: grpc") && calls.reports("read_timeout"));
+}
+
+/// `kong/llm/schemas/init.lua` and `kong/plugins/ai-proxy/schema.lua`.
+#[test]
+fn asks_a_language_model_at_one_address() {
+    for case in ai_proxy("kong") {
+        let file = case.yaml("kong.yml");
+        let [plugin] = list(&file["plugins"]) else { panic!("{}: {}", case.what, file["plugins"]) };
+        assert_eq!(plugin["name"], "ai-proxy", "{}", case.what);
+        let (config, model) = (&plugin["config"], &plugin["config"]["model"]);
+        case.keys(config, &["route_type", "auth", "model"], &["max_request_body_size"]);
+        case.keys(&config["auth"], &["header_name", "header_value"], &[]);
+        case.keys(model, &["provider", "name", "options"], &[]);
+        let expected = json!({ "upstream_url": "http://127.0.0.1:20003/v1/chat/completions" });
+        assert_eq!(model["options"], expected, "{}", case.what);
+        let llm = pack("kong").manifest().llm_of(Some("ai-proxy")).expect("for language models");
+        assert_eq!(model["name"].as_str(), llm.model.as_deref(), "{}", case.what);
+    }
 }
 
 /// By default, Kong adds a charset to the Content-Type of texts. Then no run would pass verification.

@@ -2,6 +2,7 @@
 
 use crate::support::client::{Answer, exchange_all};
 use crate::support::server::{Response, Server};
+use crate::support::sockets::listening;
 use crate::support::{PATIENCE, wait_until};
 use crate::world::{Running, driver_for, pack_gateway, running_plan, started};
 use hoptax_format::spec::TlsSpec;
@@ -10,10 +11,7 @@ use hoptax_lab::Driver as _;
 use hoptax_lab::features::Change;
 use hoptax_lab::process::ProcessDriver;
 use hoptax_plan::{AccessLog, Feature, Profile};
-use procfs::net::{TcpNetEntry, TcpState};
-use procfs::process::{FDTarget, Process};
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 const LABEL: &str = "extra";
@@ -121,31 +119,10 @@ impl Extra {
     /// Asserts that no process of the gateway listens on an address other than loopback.
     pub(super) fn listens_on_loopback_alone(&self) {
         let root = self.service.0.process().expect("watched").pid;
-        let mut inodes = BTreeSet::new();
-        for pid in descendants(root) {
-            let process = i32::try_from(pid).ok().and_then(|pid| Process::new(pid).ok());
-            for fd in process.iter().flat_map(Process::fd).flatten().flatten() {
-                if let FDTarget::Socket(inode) = fd.target {
-                    inodes.insert(inode);
-                }
-            }
-        }
-        let tables = [procfs::net::tcp(), procfs::net::tcp6()].map(|table| table.expect("procfs"));
-        let listening =
-            |entry: &&TcpNetEntry| entry.state == TcpState::Listen && inodes.contains(&entry.inode);
-        let found: Vec<_> =
-            tables.iter().flatten().filter(listening).map(|entry| entry.local_address).collect();
-        assert!(found.len() >= 2, "ports for traffic and readiness: {found:?}");
-        let tables = [procfs::net::udp(), procfs::net::udp6()].map(|table| table.expect("procfs"));
-        let datagrams = tables.iter().flatten().filter(|entry| inodes.contains(&entry.inode));
-        for address in found.into_iter().chain(datagrams.map(|entry| entry.local_address)) {
-            let loopback = match address.ip() {
-                IpAddr::V4(ip) => ip.is_loopback(),
-                // Java uses dual-stack sockets, so a loopback address can be an IPv4-mapped IPv6 address.
-                IpAddr::V6(ip) => ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
-            };
-            assert!(loopback, "it listens on {address}");
-        }
+        let sockets = listening(descendants(root));
+        assert!(sockets.contains(&self.service.0.addresses()[0].to_string()), "{sockets:?}");
+        // Java uses dual-stack sockets, so an address can be an IPv4-mapped one, which is shown as IPv4.
+        assert!(sockets.iter().all(|socket| socket.starts_with("127.")), "{sockets:?}");
     }
 }
 

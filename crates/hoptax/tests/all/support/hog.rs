@@ -8,18 +8,15 @@ use std::process::{Command, Stdio};
 const LIMIT_S: u32 = 120;
 
 /// Keeps one CPU busy until it is dropped.
-pub(crate) struct Hog(KilledOnDrop);
+pub(crate) struct Hog {
+    _process: KilledOnDrop,
+}
 
 impl Hog {
     /// Starts the process. It may run on any CPU.
     pub(crate) fn start() -> Self {
         let script = format!("ulimit -t {LIMIT_S}; while :; do :; done");
         let child = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn();
-        Self(KilledOnDrop(child.expect("a shell")))
-    }
-
-    /// Pid of the process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.0.id()
+        Self { _process: KilledOnDrop(child.expect("a shell")) }
     }
 }

@@ -31,8 +31,8 @@ pub(crate) struct Misbehaviour {
     pub(crate) cached: bool,
     /// Number of bytes to leak per request.
     pub(crate) leak_bytes: usize,
-    /// Delays requests or responses.
-    pub(crate) delay: Option<Planted>,
+    /// Delays each request by this duration.
+    pub(crate) delay: Option<Duration>,
     /// Rounds each response time up to a multiple of this duration.
     pub(crate) quantum: Option<Duration>,
     /// Length of the listen queue, and the time for which the proxy waits before it accepts each connection.
@@ -48,17 +48,6 @@ pub(crate) struct Misbehaviour {
     pub(crate) cold: Option<(Duration, Duration)>,
     /// Forwards only one request at a time, with this interval between two requests.
     pub(crate) one_every: Option<Duration>,
-}
-
-/// A known delay.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Planted {
-    pub(crate) inbound: Duration,
-    pub(crate) outbound: Duration,
-    /// Delays every Nth request.
-    pub(crate) every: u64,
-    /// Spins instead of sleeping.
-    pub(crate) spin: bool,
 }
 
 /// A running proxy. When it is dropped, it accepts no more connections. Its threads end when their
@@ -105,10 +94,6 @@ impl Proxy {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
-    }
-
-    pub(crate) fn requests(&self) -> u64 {
-        self.shared.requests.load(Ordering::SeqCst)
     }
 
     pub(crate) fn leaked(&self) -> usize {
@@ -269,13 +254,11 @@ impl Shared {
         {
             return Ok(Answer { bytes: kept.clone() });
         }
-        let delay = self.wrong.delay.filter(|delay| number.is_multiple_of(delay.every));
-        delay.inspect(|delay| spend(delay.inbound, delay.spin));
+        std::thread::sleep(self.wrong.delay.unwrap_or_default());
         let mut bytes = self.ask(request, self.turn(number), upstreams)?;
         if self.wrong.duplicate_every.is_some_and(|every| number.is_multiple_of(every)) {
             bytes = self.ask(request, self.turn(number), upstreams)?;
         }
-        delay.inspect(|delay| spend(delay.outbound, delay.spin));
         if self.wrong.cached {
             self.cache.lock().expect("not poisoned").insert(line, bytes.clone());
         }
@@ -368,15 +351,5 @@ fn exchange(mut upstream: TcpStream, request: &Request) -> std::io::Result<(Vec<
         if let Some(keep_alive) = end {
             return Ok((bytes, keep_alive.then_some(upstream)));
         }
-    }
-}
-
-fn spend(time: Duration, spin: bool) {
-    let due = Instant::now() + time;
-    if !spin {
-        std::thread::sleep(time);
-    }
-    while Instant::now() < due {
-        std::hint::spin_loop();
     }
 }

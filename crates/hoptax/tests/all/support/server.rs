@@ -139,10 +139,6 @@ impl Server {
         self.shared.requests.lock().expect("not poisoned").clone()
     }
 
-    pub(crate) fn take_requests(&self) -> Vec<Request> {
-        std::mem::take(&mut *self.shared.requests.lock().expect("not poisoned"))
-    }
-
     /// Number of connections with at least one request. Connections that only check readiness have none.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::SeqCst)

@@ -4,7 +4,6 @@
 use super::*;
 use crate::run::Contents;
 use crate::run::traffic::{FirstLoaded, Loaded, Recorded, StackRecording, Usage};
-use hoptax_format::histogram::{self, Encoded};
 use hoptax_format::llm::{Api, Leave};
 use hoptax_format::record as load;
 use hoptax_format::record::LoadRecord;
@@ -174,7 +173,6 @@ impl Traffic for FakeTraffic {
 /// A load of one second, without windows and response times.
 fn record(completed: u64) -> LoadRecord {
     let made = hoptax_analysis::fixture::via(DIRECT, 0).0.load_record.expect("measured");
-    let empty = || Encoded::new(&histogram::empty(histogram::TRIAL_DIGITS));
     let timeouts = 100 - completed;
     LoadRecord {
         started_unix_ns: 0,
@@ -184,7 +182,7 @@ fn record(completed: u64) -> LoadRecord {
         lifetime: load::Lifetime { sent: 100, completed, opened: 1 },
         connections: load::Connections::default(),
         bytes: load::Bytes::default(),
-        histograms: load::Histograms { response_time: empty(), service_time: empty(), ..made.histograms },
+        histograms: load::Histograms::default(),
         cpu: load::GeneratorCpu::default(),
         windows: Vec::new(),
         ..made

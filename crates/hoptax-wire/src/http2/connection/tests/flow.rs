@@ -142,6 +142,23 @@ fn windows_can_grow_in_the_middle_of_a_stream() {
 
 /// Data that the caller never sees is given back too: padding, and data on streams that were reset.
 #[test]
+fn the_window_of_a_stream_is_held_and_those_of_others_are_not() {
+    let config = Config { window: 100, connection_window: 65_535, ..Config::default() };
+    let mut server = server(config);
+    let begin = frame(kind::SETTINGS, flag::ACK, 0, &[]);
+    feed(&mut server, &[&begin, &headers(1, &GET, false), &headers(3, &GET, false)]);
+    server.hold(1);
+    let (_, output) = feed(&mut server, &[&data(1, &[b'x'; 100], false), &data(3, &[b'x'; 100], false)]);
+    assert_eq!(increments(&output), [(3, 100)]);
+    let mut output = Vec::new();
+    server.end_hold(1, &mut output);
+    server.end_hold(5, &mut output);
+    assert_eq!(increments(&output), [(1, 100)]);
+    let (_, output) = feed(&mut server, &[&data(1, &[b'x'; 100], false)]);
+    assert_eq!(increments(&output), [(1, 100)], "the next is given back at once");
+}
+
+#[test]
 fn no_window_is_lost() {
     let config =
         Config { window: 65_535, connection_window: 65_535, release: Release::ByCaller, ..Config::default() };

@@ -5,6 +5,26 @@ use hoptax_format::histogram::DecodeError;
 use hoptax_format::llm::TokenCounts;
 use hoptax_format::messages::{MessageCounts, MessagesRecord};
 
+/// What is counted, in the order of [`MessageCounts::all`].
+const COUNTED: [&str; 13] = [
+    "sent",
+    "received",
+    "lost",
+    "repeated",
+    "out of order",
+    "without a number",
+    "in the same read",
+    "merged into one",
+    "comments",
+    "pings",
+    "WebSockets cut",
+    "handshakes refused",
+    "WebSockets compressed",
+];
+
+/// Number of these counts that are shown even if they are zero.
+const ALWAYS: usize = 2;
+
 /// The messages of a load.
 #[derive(Debug)]
 pub(super) struct Messages {
@@ -49,7 +69,7 @@ impl Messages {
 
     /// A line about the streams of tokens. `seconds` is the measured time, in which `due` requests were due.
     fn streams(&self, seconds: f64, due: u64) -> Option<String> {
-        let TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good } =
+        let TokenCounts { ended, unended, errors, left, paused, other_events, usage, usage_tokens, good } =
             self.tokens?;
         let rate = |count: u64| decimals(if seconds > 0.0 { count as f64 / seconds } else { 0.0 });
         let rates = format!("{} tokens/s, {} streams/s", rate(self.counts.received), rate(ended + left));
@@ -57,6 +77,7 @@ impl Messages {
             (unended, "without an announced end"),
             (errors, "with an error event"),
             (left, "left"),
+            (paused, "paused"),
             (other_events, "events without content"),
         ];
         let counts = std::iter::once((ended, "streams ended"))
@@ -72,38 +93,10 @@ impl Messages {
     /// The lines: the numbers of messages, those of streams of tokens, then each kind of times. `seconds` is
     /// the measured time, in which `due` requests were due.
     pub(super) fn lines(&self, seconds: f64, due: u64) -> Vec<String> {
-        let MessageCounts {
-            sent,
-            received,
-            lost,
-            repeated,
-            reordered,
-            unnumbered,
-            merged_in_read,
-            merged_into_one,
-            comments,
-            pings,
-            cut,
-            refused,
-            compressed,
-        } = self.counts;
-        let faults = [
-            (lost, "lost"),
-            (repeated, "repeated"),
-            (reordered, "out of order"),
-            (unnumbered, "without a number"),
-            (merged_in_read, "in the same read"),
-            (merged_into_one, "merged into one"),
-            (comments, "comments"),
-            (pings, "pings"),
-            (cut, "WebSockets cut"),
-            (refused, "handshakes refused"),
-            (compressed, "WebSockets compressed"),
-        ];
-        let always = [(sent, "sent"), (received, "received")];
-        let counts = always.into_iter().chain(faults.into_iter().filter(|(count, _)| *count > 0));
-        let counted = |(count, what): (u64, &str)| format!("{} {what}", thousands(count));
-        let counts: Vec<String> = counts.map(counted).collect();
+        let counts = self.counts.all().into_iter().zip(COUNTED).enumerate();
+        let counts = counts.filter(|(at, (count, _))| *at < ALWAYS || *count > 0);
+        let counts: Vec<String> =
+            counts.map(|(_, (count, what))| format!("{} {what}", thousands(count))).collect();
         let times = self.times.iter().map(|(name, [p50, p99])| {
             format!("{name}: p50 {}, p99 {}", time(*p50 as f64), time(*p99 as f64))
         });

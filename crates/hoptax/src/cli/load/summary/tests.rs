@@ -7,8 +7,8 @@ use hoptax_format::histogram::{Encoded, TRIAL_DIGITS, WINDOW_DIGITS, empty, empt
 use hoptax_format::llm::{TokenCounts, TokenHistograms, TokensRecord};
 use hoptax_format::messages::{MessageCounts, MessageHistograms, MessagesRecord};
 use hoptax_format::record::{
-    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Lifetime, Occupancy,
-    RECORD_SCHEMA, Silence, TargetRecord, TlsTally, Window,
+    Bytes, Cause, Connections, Counts, GeneratorCpu, Histograms, Http2Tally, Occupancy, Silence,
+    TargetRecord, TlsTally, Window,
 };
 use hoptax_format::spec::{Arrivals, Check, Stage, TlsSpec, TlsVersion, Verify};
 
@@ -24,18 +24,9 @@ fn histogram(digits: u8, values: impl IntoIterator<Item = u64>) -> Encoded {
 fn record() -> LoadRecord {
     let times = || histogram(TRIAL_DIGITS, (0..1000).map(|at| 100_000 + at * 1000));
     LoadRecord {
-        schema: RECORD_SCHEMA,
         event_loop: "epoll".into(),
         workers: 1,
-        started_unix_ns: 0,
-        started_ns: 0,
         measured_ns: S,
-        interrupted: false,
-        gave_up: false,
-        http2: None,
-        messages: None,
-        occupancy: None,
-        redirected_to: None,
         counts: Counts {
             scheduled: 1000,
             sent: 1000,
@@ -45,29 +36,18 @@ fn record() -> LoadRecord {
             ..Counts::default()
         },
         completed_in_time: 1000,
-        lifetime: Lifetime::default(),
         connections: Connections { asked: 10, established: 10, reused: 1000, ..Connections::default() },
         bytes: Bytes { sent: 1000, received: 100_000, body: 64_000 },
         histograms: Histograms {
             response_time: times(),
             service_time: times(),
             send_lag: histogram(TRIAL_DIGITS, [0; 1000]),
-            connection_wait: None,
-            stream_wait: None,
-            window_wait: None,
             first_byte: times(),
             connect: times(),
-            tls_handshake: None,
-            request_path: None,
-            response_path: None,
+            ..Histograms::default()
         },
-        targets: Vec::new(),
-        tls: None,
-        stamps: None,
-        moments: None,
         cpu: GeneratorCpu { used_ns: S / 10, busiest_worker_ns: S / 10 },
-        rss_bytes_max: 0,
-        windows: Vec::new(),
+        ..LoadRecord::default()
     }
 }
 
@@ -124,39 +104,20 @@ fn a_good_load_has_no_warnings() {
 /// Messages whose answers take 50 µs, and the first ones 70 µs.
 fn messages(counts: MessageCounts) -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
-    let none = || histogram(TRIAL_DIGITS, []);
-    let histograms = MessageHistograms {
-        response_time: times(50),
-        first_message: times(70),
-        age: none(),
-        gap: none(),
-        headers: None,
-        reach: None,
-    };
-    MessagesRecord { counts, histograms, mixed: false, tokens: None }
+    let histograms =
+        MessageHistograms { response_time: times(50), first_message: times(70), ..Default::default() };
+    MessagesRecord { counts, histograms, ..MessagesRecord::default() }
 }
 
-const LOSSY: MessageCounts = MessageCounts {
-    sent: 10_000,
-    received: 9998,
-    lost: 2,
-    repeated: 0,
-    reordered: 0,
-    unnumbered: 0,
-    merged_in_read: 0,
-    merged_into_one: 0,
-    comments: 0,
-    pings: 0,
-    cut: 0,
-    refused: 0,
-    compressed: 0,
-};
+fn lossy() -> MessageCounts {
+    MessageCounts { sent: 10_000, received: 9998, lost: 2, ..MessageCounts::default() }
+}
 
 #[test]
 fn messages_have_counts_and_times() {
     let mut record = record();
     assert!(!summary(&closed(), &record).contains("Messages"));
-    record.messages = Some(messages(LOSSY));
+    record.messages = Some(messages(lossy()));
     let text = flat(&summary(&closed(), &record));
     says(
         &text,
@@ -166,11 +127,11 @@ fn messages_have_counts_and_times() {
     assert!(!text.contains("repeated") && !text.contains(" age:") && !text.contains("gap:"), "{text}");
     // The longest lines are wrapped.
     let most = 1_000_000_000;
-    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..LOSSY };
+    let counts = MessageCounts { repeated: most, reordered: most, merged_in_read: most, ..lossy() };
     record.messages = Some(messages(counts));
     let text = flat(&summary(&closed(), &record));
     says(&text, &["1,000,000,000 out of order, 1,000,000,000 in the same read"]);
-    let rare = MessageCounts { merged_into_one: 1, comments: 2, pings: 3, cut: 4, ..LOSSY };
+    let rare = MessageCounts { merged_into_one: 1, comments: 2, pings: 3, cut: 4, ..lossy() };
     let mut found = messages(MessageCounts { refused: 5, compressed: 6, ..rare });
     found.histograms.headers = Some(histogram(TRIAL_DIGITS, vec![30_000; 100]));
     found.histograms.reach = Some(histogram(TRIAL_DIGITS, vec![90_000; 100]));
@@ -192,7 +153,7 @@ fn messages_are_in_json() {
     let mut record = record();
     let without = json(&record);
     assert!(without.get("messages").is_none() && without.get("message").is_none(), "{without}");
-    record.messages = Some(messages(LOSSY));
+    record.messages = Some(messages(lossy()));
     let found = json(&record);
     assert_eq!(found["messages"]["sent"], 10_000);
     assert_eq!(found["messages"]["lost"], 2);
@@ -215,11 +176,12 @@ fn messages_are_in_json() {
 /// Messages that are tokens, of 100 streams.
 fn tokens() -> MessagesRecord {
     let times = |us: u64| histogram(TRIAL_DIGITS, vec![us * 1000; 100]);
-    let (ended, unended, errors, left) = (90, 3, 2, 5);
+    let (ended, unended, errors, left, paused) = (90, 3, 2, 5, 4);
     let (other_events, usage, usage_tokens, good) = (300, 90, 1800, Some(80));
-    let counts = TokenCounts { ended, unended, errors, left, other_events, usage, usage_tokens, good };
+    let counts =
+        TokenCounts { ended, unended, errors, left, paused, other_events, usage, usage_tokens, good };
     let histograms = TokenHistograms { first_event: times(60), first_age: times(20), per_token: times(1000) };
-    MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(LOSSY) }
+    MessagesRecord { tokens: Some(TokensRecord { counts, histograms }), ..messages(lossy()) }
 }
 
 #[test]
@@ -232,7 +194,7 @@ fn streams_of_tokens_have_lines_of_their_own() {
         &[
             "Tokens 10,000 sent, 9,998 received, 2 lost 9,998.0 tokens/s, 95.0 streams/s, 80.0 requests/s \
              within all limits (8.00 %), 90 streams ended, 3 without an announced end, 2 with an error \
-             event, 5 left, 300 events without content, 90 claimed 1,800 tokens response time",
+             event, 5 left, 4 paused, 300 events without content, 90 claimed 1,800 tokens response time",
             "first event: p50 60.0 µs",
             "first content: p50 70.0 µs",
             "age of the first token: p50 20.0 µs",

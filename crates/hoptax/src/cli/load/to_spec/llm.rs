@@ -39,6 +39,7 @@ pub(super) fn target(
         tools: of_model.llm_tools.unwrap_or(0),
         tool_call: of_model.llm_tool_call,
         unique: of_model.llm_unique,
+        pause: of_model.llm_pause,
         ..usual
     };
     let size = of_model.llm_prompt.unwrap_or(LlmRequest::USUAL_PROMPT);

@@ -157,11 +157,20 @@ pub(super) fn check_load(args: &Args, targets: &[TargetSpec]) -> Result<(), BadI
 /// The first of these problems.
 pub(super) fn check(targets: &[TargetSpec], timeouts: Timeouts, duration_ns: u64) -> Result<(), BadInput> {
     for (target, stream) in targets.iter().filter_map(|target| Some((target, target.stream?))) {
+        let shown = |ns| show_duration(Duration::from_nanos(ns));
+        let pause = stream.tokens.and_then(|tokens| tokens.pause).map_or(0, |pause| pause.time_ns);
+        if pause >= timeouts.total_ns {
+            return Err(BadInput(format!(
+                "every response would time out: --llm-pause is {}, and --timeout is {}; use a longer \
+                 --timeout or a shorter pause",
+                shown(pause),
+                shown(timeouts.total_ns)
+            )));
+        }
         let length = stream.length_ns();
         if length == 0 && !stream.is_endless() {
             continue;
         }
-        let shown = |ns| show_duration(Duration::from_nanos(ns));
         let (exchange, to, messages) = match stream.carrier {
             Carrier::Grpc => ("call", "to", "messages"),
             Carrier::Events => ("response", "of", "events"),

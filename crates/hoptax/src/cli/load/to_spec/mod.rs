@@ -4,7 +4,7 @@ use super::args::{Args, LoadArgs};
 use super::url::Url;
 use crate::cli::exit::BadInput;
 use anyhow::Context as _;
-use hoptax_format::spec::{Arrivals, HttpVersion, LoadSpec, Rate, SPEC_SCHEMA, Shape, Timeouts, Tunnel};
+use hoptax_format::spec::{Arrivals, HttpVersion, LoadSpec, Rate, Shape, Timeouts, Tunnel};
 use hoptax_plan::stages;
 use hoptax_plan::units::{show_duration, show_pace};
 use hoptax_record::bounded;
@@ -68,7 +68,6 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
     };
     Ok(LoadSpec {
         tunnel,
-        schema: SPEC_SCHEMA,
         addresses: connections::addresses(&args.connection, &url, proxy.as_ref())?,
         sources: args.connection.source.clone(),
         tls,
@@ -79,7 +78,6 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
             false => args.connection.requests_per_connection,
         },
         retry: connections::retry(&args.connection, &targets)?,
-        targets,
         files,
         shape: match &args.load.rate {
             None => Shape::Closed,
@@ -94,15 +92,11 @@ pub(super) fn spec(args: &Args) -> anyhow::Result<LoadSpec> {
         timeouts,
         workers: args.generator.workers.unwrap_or(default_workers),
         cpus,
-        shares_cpus: false,
         gives_up: true,
         seed: args.generator.seed,
         windows: args.output.csv,
-        window_ns: None,
-        stamps: false,
-        moments: None,
-        part: None,
         proxy_protocol: args.connection.proxy_protocol,
+        ..LoadSpec::closed(Vec::new(), targets)
     })
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use clap::Parser;
-use hoptax_format::llm::{Leave, TokenLimits};
+use hoptax_format::llm::{Leave, Pause, TokenLimits};
 use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
 use hoptax_format::spec::{
     Check, Chunked, HttpVersion, Retry, Stage, TargetSpec, TlsSpec, TlsVersion, Verify,
@@ -406,6 +406,9 @@ fn requests_to_models_have_json_and_tokens() {
     let leaving = target("responses --llm-unique --llm-leave 5~tokens");
     let leave = leaving.stream.and_then(|stream| stream.tokens).and_then(|tokens| tokens.leave);
     assert_eq!((leave, leaving.body_is_template), (Some(Leave::AfterTokens(5)), true));
+    let pausing = target("openai --llm-pause 5~tokens,2s").stream.and_then(|stream| stream.tokens);
+    let pause = Some(Pause { after_tokens: 5, time_ns: 2_000_000_000 });
+    assert_eq!(pausing.and_then(|tokens| tokens.pause), pause);
     let limited = target("openai --goodput token_time=50ms,first_content=0.3s");
     let expected = TokenLimits {
         first_content_ns: Some(300_000_000),
@@ -425,6 +428,10 @@ fn requests_to_models_have_json_and_tokens() {
         ("--llm openai --llm-no-stream --llm-leave 1s", "cannot be used with"),
         ("--llm openai --llm-prompt 9MiB", "use at most 8MiB"),
         ("--llm openai --llm-leave 0s", "use 200ms or 5 tokens"),
+        ("--llm openai --llm-pause 2s", "use 5 tokens,2s"),
+        ("--llm openai --llm-pause 5~tokens,3s --timeout 3s", "--llm-pause is 3s, and --timeout is 3s"),
+        ("--llm openai --llm-leave 1s --llm-pause 5~tokens,1s", "cannot be used with"),
+        ("--llm-pause 5~tokens,1s", "--llm <API>"),
         ("--llm openai --llm-tool-call", "--llm-tools <N>"),
         ("--llm-model m", "--llm <API>"),
     ] {

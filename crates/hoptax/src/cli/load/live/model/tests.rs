@@ -1,7 +1,7 @@
 use super::*;
 use hoptax_format::histogram::Encoded;
 use hoptax_format::record::PhaseLine;
-use hoptax_format::spec::{Arrivals, HttpVersion, Retry, SPEC_SCHEMA, Stage, TargetSpec, Timeouts};
+use hoptax_format::spec::{Arrivals, Stage, TargetSpec};
 
 const S: u64 = 1_000_000_000;
 const START: u64 = 1_000 * S;
@@ -13,35 +13,15 @@ pub(in super::super::super) fn spec(
     seconds: u64,
     requests: Option<u64>,
 ) -> LoadSpec {
+    let targets = vec![TargetSpec::only("GET", "/", Vec::new(), Vec::new())];
+    let duration_ns = seconds * S;
     LoadSpec {
-        tunnel: None,
-        schema: SPEC_SCHEMA,
-        addresses: Vec::new(),
-        sources: Vec::new(),
-        tls: None,
-        http: HttpVersion::Http11,
-        streams: 1,
-        requests_per_connection: None,
-        retry: Retry::Off,
-        targets: vec![TargetSpec::only("GET", "/", Vec::new(), Vec::new())],
-        files: BTreeMap::new(),
         shape,
         connections: 10,
-        warmup_ns: 0,
-        duration_ns: seconds * S,
+        duration_ns,
         requests,
-        timeouts: Timeouts::all(S),
         workers,
-        cpus: Vec::new(),
-        shares_cpus: false,
-        gives_up: false,
-        seed: 0,
-        windows: true,
-        window_ns: None,
-        stamps: false,
-        moments: None,
-        part: None,
-        proxy_protocol: None,
+        ..LoadSpec::closed(Vec::new(), targets)
     }
 }
 

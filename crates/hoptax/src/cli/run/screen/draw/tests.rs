@@ -39,11 +39,8 @@ fn state() -> State {
         run: "20261122T101500Z-three".to_owned(),
         name: "three gateways".to_owned(),
         stage: Stage::Measuring,
-        doing: String::new(),
         trials_done: 12,
         trials_planned: 45,
-        starts: false,
-        open_ended: false,
         round: "1/3".to_owned(),
         elapsed_s: 150.0,
         left_s: 405.0,
@@ -58,7 +55,6 @@ fn state() -> State {
             by_round: false,
             seconds: [4_800.0, 5_000.0, 5_010.0, 4_100.0, 5_000.0, 4_990.0].map(second).to_vec(),
         }),
-        rounds: Vec::new(),
         cpu: vec![role("generator", 0.31), role("gateway", 0.52), role("upstream", 0.2)],
         steal: Some(0.0123),
         cases: cases.collect(),
@@ -68,6 +64,7 @@ fn state() -> State {
             finding(Severity::Warning, "few-quiet-windows", "nginx, closed loop"),
         ],
         failures: vec![Failure { label: "envoy".to_owned(), message: "envoy is not installed".to_owned() }],
+        ..State::default()
     }
 }
 
