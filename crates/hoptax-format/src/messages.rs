@@ -105,6 +105,11 @@ impl StreamSpec {
         }
     }
 
+    /// Server-sent events, with the clock of another host.
+    pub fn events(messages: u32, every_ns: u64) -> Self {
+        Self { carrier: Carrier::Events, ..Self::grpc(StreamKind::ServerStream, messages, every_ns) }
+    }
+
     /// The stream with these limits of its tokens. A stream without tokens remains as it is.
     pub fn with_goodput(self, goodput: Option<TokenLimits>) -> Self {
         Self { tokens: self.tokens.map(|tokens| TokenSpec { goodput, ..tokens }), ..self }
