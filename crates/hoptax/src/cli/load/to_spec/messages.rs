@@ -2,7 +2,6 @@
 
 use super::super::args::{Args, RequestArgs};
 use super::super::url::Url;
-use super::super::values::SocketKind;
 use crate::cli::exit::BadInput;
 use hoptax_format::messages::{self, Carrier, StreamKind, StreamSpec};
 use hoptax_format::spec::{HttpVersion, TargetSpec, Timeouts};
@@ -64,10 +63,8 @@ pub(super) fn events(args: &RequestArgs) -> Option<StreamSpec> {
 
 /// The messages of a WebSocket.
 pub(super) fn socket(args: &RequestArgs) -> StreamSpec {
-    let kind = args.websocket_kind.unwrap_or(SocketKind::Echo);
-    let usual = if kind == SocketKind::Echo { calls::USUAL_MESSAGES } else { messages::UNKNOWN };
-    let fan_out = kind == SocketKind::FanOut;
-    let kind = if kind == SocketKind::Echo { StreamKind::BothWays } else { StreamKind::ServerStream };
+    let (kind, fan_out) = args.websocket_kind.unwrap_or((StreamKind::BothWays, false));
+    let usual = if kind == StreamKind::BothWays { calls::USUAL_MESSAGES } else { messages::UNKNOWN };
     let stream = StreamSpec::grpc(kind, args.messages.unwrap_or(usual), every_ns(args));
     StreamSpec { carrier: Carrier::WebSocket, fan_out, ..stream }
 }
