@@ -2,9 +2,9 @@
 //!
 //! Gateways change everything but the content, so number and time are in the content: [`Stamp`].
 
+use crate::fields::add_fields;
 use crate::histogram::Encoded;
 use crate::llm::{TokenLimits, TokenSpec, TokensRecord};
-use crate::sums::add_fields;
 use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
