@@ -8,6 +8,7 @@ mod address;
 pub mod checks;
 pub mod clock;
 pub mod field;
+mod fields;
 pub mod grpc;
 pub mod histogram;
 pub mod llm;

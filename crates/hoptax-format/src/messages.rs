@@ -2,9 +2,9 @@
 //!
 //! Gateways change everything but the content, so number and time are in the content: [`Stamp`].
 
+use crate::fields::add_fields;
 use crate::histogram::Encoded;
 use crate::llm::{TokenLimits, TokenSpec, TokensRecord};
-use crate::sums::add_fields;
 use memchr::memchr;
 use serde::{Deserialize, Serialize};
 
@@ -103,6 +103,11 @@ impl StreamSpec {
             fan_out: false,
             tokens: None,
         }
+    }
+
+    /// Server-sent events, with the clock of another host.
+    pub fn events(messages: u32, every_ns: u64) -> Self {
+        Self { carrier: Carrier::Events, ..Self::grpc(StreamKind::ServerStream, messages, every_ns) }
     }
 
     /// The stream with these limits of its tokens. A stream without tokens remains as it is.

@@ -1,5 +1,6 @@
 //! Adds up the counts of the workers of a generator, and the counts of the generators of a load.
 
+use crate::fields::add_fields;
 use crate::histogram::{DecodeError, Encoded};
 use crate::record::{
     Bytes, Connections, Counts, Http2Tally, Lifetime, Occupancy, Silence, StampTally, TlsTally, Window,
@@ -10,16 +11,6 @@ use std::collections::BTreeMap;
 pub const ERROR_TEXTS: usize = 16;
 /// Name under which all further error texts are counted.
 pub const OTHER_ERRORS: &str = "other errors";
-
-/// Adds these fields of `theirs` to the same fields of `mine`. With `all`, the type must have no other field.
-macro_rules! add_fields {
-    ($mine:expr, $theirs:ident: all $($field:ident)*) => {
-        let Self { $($field: _),* } = $theirs;
-        $($mine.$field += $theirs.$field;)*
-    };
-    ($mine:expr, $theirs:ident: $($field:ident)*) => { $($mine.$field += $theirs.$field;)* };
-}
-pub(crate) use add_fields;
 
 /// Adds `times` to the count of an error.
 pub fn add_error(errors: &mut BTreeMap<String, u64>, text: &str, times: u64) {

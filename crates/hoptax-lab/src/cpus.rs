@@ -127,16 +127,7 @@ mod tests {
     }
 
     fn plan(workers: u32) -> Plan {
-        let kind = GatewayKind::Pack {
-            pack: "nginx".into(),
-            workers,
-            features: Vec::new(),
-            instances: None,
-            driver: hoptax_plan::PackDriver::Process,
-            upstream_http2: false,
-        };
-        let gateway = hoptax_plan::Gateway { label: "nginx".into(), kind };
-        fake::plan(vec![gateway], 1)
+        fake::plan(vec![fake::pack_gateway("nginx", "nginx", workers, Vec::new())], 1)
     }
 
     fn sets(generator: &[u32], gateway: &[u32], upstream: &[u32]) -> CpuSets {

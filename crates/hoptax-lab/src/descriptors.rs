@@ -152,20 +152,9 @@ mod tests {
         Descriptors { generator: 20_000, generators: 1, gateway: 20_000, upstream: 20_000 };
 
     fn plan() -> Plan {
-        let pack = |label: &str, pack: &str, workers| Gateway {
-            label: label.into(),
-            kind: GatewayKind::Pack {
-                pack: pack.into(),
-                workers,
-                features: vec![],
-                instances: None,
-                driver: Default::default(),
-                upstream_http2: false,
-            },
-        };
         let gateways = vec![
-            pack("nginx-2", "nginx", 2),
-            pack("haproxy", "haproxy", 2),
+            fake::pack_gateway("nginx-2", "nginx", 2, Vec::new()),
+            fake::pack_gateway("haproxy", "haproxy", 2, Vec::new()),
             Gateway { label: "hop-l4".into(), kind: GatewayKind::Hop(HopKind::L4) },
         ];
         fake::plan(gateways, 1)

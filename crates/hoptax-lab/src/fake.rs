@@ -3,7 +3,7 @@
 use super::{Controller, Driver, Effect, Facts, Launched, Observed, Service};
 use hoptax_format::Address;
 use hoptax_host::Watched;
-use hoptax_plan::{Action, Gateway, LoadPoint, Plan};
+use hoptax_plan::{Action, Feature, Gateway, GatewayKind, LoadPoint, PackDriver, Plan};
 use hoptax_record::{Failure, Stage};
 use hoptax_servers::ledger::Ledger;
 use std::cell::{Cell, RefCell};
@@ -220,6 +220,19 @@ pub fn parsed(text: &str) -> Plan {
     hoptax_plan::parse("plan.yaml", text, &[], &context).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
+/// A gateway of this pack, which runs as processes.
+pub fn pack_gateway(label: &str, pack: &str, workers: u32, features: Vec<Feature>) -> Gateway {
+    let kind = GatewayKind::Pack {
+        pack: pack.to_owned(),
+        workers,
+        features,
+        instances: None,
+        driver: PackDriver::Process,
+        upstream_http2: false,
+    };
+    Gateway { label: label.to_owned(), kind }
+}
+
 /// A plan with these gateways and one closed-loop load point, for tests of the lab and the flow.
 pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
     let text = "name: test\nupstream: { body: 64B }\ngateways: []\ntarget: { headers: { host: echo.com } }\n\
@@ -231,7 +244,7 @@ pub fn plan(gateways: Vec<Gateway>, connections: u32) -> Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hoptax_plan::{GatewayKind, HopKind};
+    use hoptax_plan::HopKind;
 
     #[test]
     fn services_follow_their_scripts_and_every_call_is_logged() {

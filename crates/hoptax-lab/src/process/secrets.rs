@@ -92,18 +92,9 @@ fn logins(plan: &Plan) -> anyhow::Result<BTreeMap<String, Login>> {
 mod tests {
     use super::*;
     use crate::fake;
-    use hoptax_plan::PackDriver;
 
     fn plan(features: Vec<Feature>) -> Plan {
-        let kind = GatewayKind::Pack {
-            pack: "nginx".into(),
-            workers: 1,
-            features,
-            instances: None,
-            driver: PackDriver::Process,
-            upstream_http2: false,
-        };
-        fake::plan(vec![Gateway { label: "nginx".into(), kind }], 1)
+        fake::plan(vec![fake::pack_gateway("nginx", "nginx", 1, features)], 1)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::reader::{Reader, Timed};
 use crate::raw::{Placed, RawEvents, RawUpstreamEvents, Short};
 use crate::{Upstream, UpstreamEvents, calls, event_streams, units};
-use hoptax_format::messages::{Carrier, ENDLESS, Stamp, StreamKind, StreamSpec, UNKNOWN};
+use hoptax_format::messages::{ENDLESS, Stamp, StreamSpec, UNKNOWN};
 use std::time::Duration;
 
 /// The media type of events.
@@ -143,15 +143,7 @@ fn of_running(reader: &mut Reader<'_>, typed: RawEvents) -> StreamSpec {
     let place = every.as_ref().map(|typed| typed.place).or(count.as_ref().map(|typed| typed.place));
     let messages = count.map_or(UNKNOWN, |typed| reader.messages(&typed, "count"));
     let every = reader.time(every, Duration::ZERO);
-    let stream = StreamSpec {
-        carrier: Carrier::Events,
-        kind: StreamKind::ServerStream,
-        messages,
-        every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
-        same_clock: false,
-        fan_out: false,
-        tokens: None,
-    };
+    let stream = StreamSpec::events(messages, u64::try_from(every.as_nanos()).unwrap_or(u64::MAX));
     if let Some(place) = place {
         let (length, silence) = (Duration::from_nanos(stream.length_ns()), Duration::ZERO);
         reader.streams.push(Timed { place, stream, length, silence, deadline: None });

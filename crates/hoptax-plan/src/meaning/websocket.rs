@@ -58,15 +58,8 @@ pub(super) fn read(
     let messages = messages.map_or(usual, |typed| reader.messages(&typed, "messages"));
     let every = reader.time(every, Duration::ZERO);
     let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
-    let stream = StreamSpec {
-        carrier: Carrier::WebSocket,
-        kind,
-        messages,
-        every_ns,
-        same_clock: false,
-        fan_out,
-        tokens: None,
-    };
+    let stream =
+        StreamSpec { carrier: Carrier::WebSocket, fan_out, ..StreamSpec::grpc(kind, messages, every_ns) };
     if let Some(place) = messages_place.filter(|_| stream.is_endless() && every.is_zero())
         && is_push
         && is_known

@@ -1,14 +1,10 @@
 //! Tests of server-sent events.
 
 use super::*;
-use hoptax_format::messages::{Carrier, ENDLESS, StreamKind, StreamSpec, UNKNOWN};
+use hoptax_format::messages::{ENDLESS, StreamSpec, UNKNOWN};
 
 const CLOSED: &str = "gateways: []\nload: [{ loop: closed, connections: 1, duration: 10s }]\n";
 const RUNNING: &str = "upstream: { url: \"http://127.0.0.1:9\" }\n";
-
-fn events(messages: u32, every_ns: u64) -> StreamSpec {
-    StreamSpec { carrier: Carrier::Events, ..StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns) }
-}
 
 #[test]
 fn events_of_the_upstream_reach_the_targets() {
@@ -25,7 +21,7 @@ fn events_of_the_upstream_reach_the_targets() {
     };
     assert_eq!((upstream.events.as_ref(), upstream.streams.len()), (Some(&expected), 0));
     let [target] = plan.targets.as_slice() else { panic!("one target") };
-    assert_eq!((target.name.as_str(), target.stream), ("GET /", Some(events(20, 100_000_000))));
+    assert_eq!((target.name.as_str(), target.stream), ("GET /", Some(StreamSpec::events(20, 100_000_000))));
     assert_eq!(target.headers, [("accept".to_owned(), "text/event-stream".to_owned())]);
     let all = "{ count: endless, gap: 1s, bytes: 35, first: 2s, per_write: 3, heartbeat: 15s }";
     let plan = good(&format!("upstream: {{ events: {all} }}\n{CLOSED}"));
@@ -47,18 +43,18 @@ fn only_plain_gets_expect_events() {
     let expected = [("a", true), ("b", false), ("c", false), ("d", true), ("e", false), ("f", true)];
     assert_eq!(expects.collect::<Vec<_>>(), expected);
     assert_eq!(plan.targets[5].headers.len(), 1, "its own header is kept");
-    assert_eq!(plan.targets[0].stream, Some(events(10, 0)));
+    assert_eq!(plan.targets[0].stream, Some(StreamSpec::events(10, 0)));
 }
 
 #[test]
 fn events_of_a_running_upstream_can_be_known() {
     let stream =
         |typed: &str| good(&format!("{RUNNING}target: {{ events: {typed} }}\n{CLOSED}")).targets[0].stream;
-    assert_eq!(stream("true"), Some(events(UNKNOWN, 0)));
+    assert_eq!(stream("true"), Some(StreamSpec::events(UNKNOWN, 0)));
     assert_eq!(stream("false"), None);
-    assert_eq!(stream("{ count: 20, every: 100ms }"), Some(events(20, 100_000_000)));
-    assert_eq!(stream("{ every: 1h }"), Some(events(UNKNOWN, 3_600_000_000_000)));
-    assert_eq!(stream("{ count: endless }"), Some(events(ENDLESS, 0)));
+    assert_eq!(stream("{ count: 20, every: 100ms }"), Some(StreamSpec::events(20, 100_000_000)));
+    assert_eq!(stream("{ every: 1h }"), Some(StreamSpec::events(UNKNOWN, 3_600_000_000_000)));
+    assert_eq!(stream("{ count: endless }"), Some(StreamSpec::events(ENDLESS, 0)));
 }
 
 #[test]

@@ -126,15 +126,7 @@ impl UpstreamEvents {
 
     /// The stream that a client expects.
     pub fn stream(&self) -> StreamSpec {
-        StreamSpec {
-            carrier: messages::Carrier::Events,
-            kind: messages::StreamKind::ServerStream,
-            messages: self.count,
-            every_ns: u64::try_from(self.gap.as_nanos()).unwrap_or(u64::MAX),
-            same_clock: false,
-            fan_out: false,
-            tokens: None,
-        }
+        StreamSpec::events(self.count, u64::try_from(self.gap.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 

@@ -3,8 +3,8 @@
 use super::exit::{BadInput, Exit};
 use super::help;
 use super::upstream::{cpus, print_ready};
+use super::words::{Words, word};
 use clap::ValueEnum;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use hoptax_format::Address;
 use hoptax_host::threads::StopSignals;
 use hoptax_load::names::{self, Use};
@@ -258,14 +258,11 @@ enum Kind {
     H2,
 }
 
-/// Words of an option, each with its help and its meaning.
-type Words<T, const N: usize> = [(&'static str, &'static str, T); N];
-
-const UPSTREAM_HTTP: Words<hop::UpstreamHttp, 2> = [
+const UPSTREAM_HTTP: Words<hop::UpstreamHttp> = &[
     ("1.1", "HTTP/1.1, with a pool of connections", hop::UpstreamHttp::Http1),
     ("2", "HTTP/2, by prior knowledge", hop::UpstreamHttp::Http2),
 ];
-const HOW: Words<HopDelayHow, 2> = [
+const HOW: Words<HopDelayHow> = &[
     ("sleep", "Wait on a timer", HopDelayHow::Sleep),
     (
         "spin",
@@ -273,7 +270,7 @@ const HOW: Words<HopDelayHow, 2> = [
         HopDelayHow::Spin,
     ),
 ];
-const FALL: Words<HopWarmingFall, 2> = [
+const FALL: Words<HopWarmingFall> = &[
     (
         "linear",
         "The extra time of request n, counted from 0, is extra × (1 − n/requests)",
@@ -281,17 +278,7 @@ const FALL: Words<HopWarmingFall, 2> = [
     ),
     ("step", "Each of the first `requests` requests has the full extra time", HopWarmingFall::Step),
 ];
-const DEFLATE: Words<HopDeflate, 1> = [("drop", "Remove them", HopDeflate::Drop)];
-
-fn word<T: Copy + Send + Sync + 'static, const N: usize>(
-    all: Words<T, N>,
-) -> impl TypedValueParser<Value = T> {
-    let known = all.map(|(name, help, _)| PossibleValue::new(name).help(help));
-    PossibleValuesParser::new(known).map(move |typed| {
-        let found = all.iter().find(|(name, ..)| *name == typed);
-        found.expect("other words are refused").2
-    })
-}
+const DEFLATE: Words<HopDeflate> = &[("drop", "Remove them", HopDeflate::Drop)];
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {

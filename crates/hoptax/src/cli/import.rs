@@ -1,6 +1,7 @@
 //! `hoptax import`.
 
 use super::exit::{BadInput, Exit};
+use super::words::{Words, word};
 use anyhow::Context as _;
 use hoptax_import::{Importer, Kind, Options};
 use hoptax_plan::units;
@@ -19,8 +20,8 @@ pub(super) struct Args {
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// What the files contain [default: detected]
-    #[arg(long, value_name = "KIND")]
-    from: Option<From>,
+    #[arg(long, value_name = "KIND", value_parser = word(KINDS))]
+    from: Option<Kind>,
     /// Format of the log: combined, common, vhost_combined, envoy, json, or a format string of nginx, Apache
     /// or Envoy [default: detected]
     #[arg(long, value_name = "FORMAT")]
@@ -54,29 +55,18 @@ pub(super) struct Args {
     force: bool,
 }
 
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum From {
-    /// Access log
-    Log,
-    /// HTTP archive of a browser
-    Har,
-    /// curl command lines
-    Curl,
-    /// OpenAPI 3 document
-    Openapi,
-}
+const KINDS: Words<Kind> = &[
+    ("log", "Access log", Kind::Log),
+    ("har", "HTTP archive of a browser", Kind::Har),
+    ("curl", "curl command lines", Kind::Curl),
+    ("openapi", "OpenAPI 3 document", Kind::OpenApi),
+];
 
 impl Args {
     pub(super) fn run(self) -> anyhow::Result<Exit> {
         if self.time < Duration::from_millis(100) {
             return Err(BadInput("--time: a trial needs 100ms or more".into()).into());
         }
-        let kind = self.from.map(|from| match from {
-            From::Log => Kind::Log,
-            From::Har => Kind::Har,
-            From::Curl => Kind::Curl,
-            From::Openapi => Kind::OpenApi,
-        });
         let mut importer = Importer::new(Options {
             format: self.format.clone(),
             top: self.top.into(),
@@ -87,7 +77,7 @@ impl Args {
             host: self.host.as_ref().map(|host| host.to_ascii_lowercase()),
         });
         for file in &self.files {
-            read(&mut importer, file, kind)?;
+            read(&mut importer, file, self.from)?;
         }
         let text = if self.targets { importer.targets() } else { importer.plan() };
         let text = text.map_err(|error| BadInput(error.to_string()))?;

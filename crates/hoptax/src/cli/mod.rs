@@ -59,6 +59,7 @@ mod terminal;
 #[cfg(target_os = "linux")]
 mod upstream;
 mod usage_error;
+mod words;
 
 pub use exit::{BadInput, Exit};
 

@@ -5,7 +5,7 @@ use hoptax_format::Address;
 use hoptax_format::llm::Api;
 use hoptax_format::spec::{HttpVersion, LoadSpec, Timeouts};
 use hoptax_host::{listeners, tree};
-use hoptax_lab::features::{Change, SERVER_NAME};
+use hoptax_lab::features::SERVER_NAME;
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::PackSet;
 use hoptax_lab::process::ProcessDriver;
@@ -270,9 +270,7 @@ impl<'a> RunningGateway<'a> {
             targets: contents.targets(&self.plan.targets, &direct[0].to_string()),
             files: contents.files,
             versions: vec![self.http()],
-            varies: Vec::new(),
-            ignored_headers: Vec::new(),
-            direct: Change::default(),
+            ..Default::default()
         };
         let patience = Duration::from_nanos(PATIENCE_NS);
         let change = &self.gateway.0.facts().change;

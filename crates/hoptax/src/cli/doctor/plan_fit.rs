@@ -298,15 +298,7 @@ mod tests {
                         start: [\"{{ binary }}\"]\nready: { path: / }\naccess_log: file\n";
         std::fs::write(folder.join("gateway.yaml"), manifest).expect("written");
         let packs = PackSet::load(Some(scratch.path())).expect("the pack is right");
-        let kind = GatewayKind::Pack {
-            pack: "nowhere".into(),
-            workers: 1,
-            features: vec![],
-            instances: None,
-            driver: Default::default(),
-            upstream_http2: false,
-        };
-        let plan = fake::plan(vec![Gateway { label: "nowhere".into(), kind }], 50);
+        let plan = fake::plan(vec![fake::pack_gateway("nowhere", "nowhere", 1, Vec::new())], 50);
         let item = installed(&plan, &packs);
         assert_eq!((item.status, &*item.seen), (FitnessStatus::Bad, "nowhere not installed"));
     }

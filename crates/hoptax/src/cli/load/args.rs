@@ -2,6 +2,7 @@
 
 use clap::builder::ArgPredicate;
 use hoptax_format::llm::{Api, Leave, Pause, TokenLimits};
+use hoptax_format::messages::StreamKind;
 use hoptax_format::spec::{Arrivals, Check, HttpVersion, ProxyProtocol, Rate, Retry, TlsVersion};
 use hoptax_load::names::Use;
 use hoptax_plan::{llm, units};
@@ -134,7 +135,7 @@ pub(super) struct RequestArgs {
     /// Who sends the messages of a WebSocket (ws:// URL): echo (the client, and the server sends them back),
     /// push or fan-out (the server, to each connection or to all at once) [default: echo]
     #[arg(long, value_parser = values::socket_kind, value_name = "KIND")]
-    pub(super) websocket_kind: Option<values::SocketKind>,
+    pub(super) websocket_kind: Option<(StreamKind, bool)>,
     /// Offer to compress the messages of a WebSocket (permessage-deflate)
     #[arg(long)]
     pub(super) websocket_compression: bool,

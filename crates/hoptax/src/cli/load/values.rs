@@ -17,14 +17,6 @@ pub(super) struct Alpn(pub(super) Vec<String>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallKind(pub(super) Option<StreamKind>);
 
-/// Who sends the messages of a WebSocket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SocketKind {
-    Echo,
-    Push,
-    FanOut,
-}
-
 /// Compression of a gRPC message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
@@ -101,12 +93,13 @@ pub(super) fn call_kind(text: &str) -> Result<CallKind, UnitError> {
     calls::kind(text).map(CallKind)
 }
 
-/// `echo`, `push` or `fan-out`.
-pub(super) fn socket_kind(text: &str) -> Result<SocketKind, UnitError> {
+/// Who sends the messages of a WebSocket, and whether all connections get them at the same time: `echo`,
+/// `push` or `fan-out`.
+pub(super) fn socket_kind(text: &str) -> Result<(StreamKind, bool), UnitError> {
     match text {
-        "echo" => Ok(SocketKind::Echo),
-        "push" => Ok(SocketKind::Push),
-        "fan-out" => Ok(SocketKind::FanOut),
+        "echo" => Ok((StreamKind::BothWays, false)),
+        "push" => Ok((StreamKind::ServerStream, false)),
+        "fan-out" => Ok((StreamKind::ServerStream, true)),
         _ => wrong(format!("`{text}` is not a kind of WebSocket"), "use echo, push or fan-out"),
     }
 }

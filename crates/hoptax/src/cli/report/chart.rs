@@ -2,6 +2,7 @@
 
 use crate::cli::exit::{BadInput, Exit};
 use crate::cli::output::{print, write_file};
+use crate::cli::words::{Words, word};
 use anyhow::Context;
 use hoptax_analysis::Load;
 use hoptax_plan::units;
@@ -27,17 +28,11 @@ pub(super) struct ChartArgs {
     pub(super) load: Option<String>,
 
     /// Background of the chart
-    #[arg(long, value_enum, default_value = "light", requires = "chart")]
-    theme: ThemeName,
+    #[arg(long, default_value = "light", requires = "chart", value_parser = word(THEMES))]
+    theme: Theme,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ThemeName {
-    /// White
-    Light,
-    /// Almost black
-    Dark,
-}
+const THEMES: Words<Theme> = &[("light", "White", Theme::Light), ("dark", "Almost black", Theme::Dark)];
 
 impl ChartArgs {
     /// Draws the chart called `name`, or lists the charts.
@@ -55,11 +50,7 @@ impl ChartArgs {
         }
         let chart = named(name)?;
         let load = self.load(chart, model)?;
-        let theme = match self.theme {
-            ThemeName::Light => Theme::Light,
-            ThemeName::Dark => Theme::Dark,
-        };
-        let file = draw(chart, model, load, theme)?;
+        let file = draw(chart, model, load, self.theme)?;
         let file = file.ok_or_else(|| no_data(chart, model, load))?;
         match output {
             Some(path) => write_file(path, &file)?,

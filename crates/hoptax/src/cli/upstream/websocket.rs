@@ -29,15 +29,9 @@ pub(super) fn pushed(typed: &str) -> Result<PathStream, String> {
     if messages == ENDLESS && every.is_zero() {
         return Err("endless messages need a time between them; write endless,100ms".to_owned());
     }
-    let stream = StreamSpec {
-        carrier: Carrier::WebSocket,
-        kind: StreamKind::ServerStream,
-        messages,
-        every_ns: u64::try_from(every.as_nanos()).unwrap_or(u64::MAX),
-        same_clock: false,
-        fan_out,
-        tokens: None,
-    };
+    let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
+    let stream = StreamSpec::grpc(StreamKind::ServerStream, messages, every_ns);
+    let stream = StreamSpec { carrier: Carrier::WebSocket, fan_out, ..stream };
     Ok(PathStream { path: path.to_owned(), stream })
 }
 

@@ -2,7 +2,6 @@
 
 use super::super::args::{Args, RequestArgs};
 use super::super::url::Url;
-use super::super::values::SocketKind;
 use crate::cli::exit::BadInput;
 use hoptax_format::messages::{self, Carrier, StreamKind, StreamSpec};
 use hoptax_format::spec::{HttpVersion, TargetSpec, Timeouts};
@@ -58,31 +57,16 @@ pub(super) fn check_options(args: &RequestArgs, url: &Url) -> Result<(), BadInpu
 
 /// The events of `--events`. `None` without it.
 pub(super) fn events(args: &RequestArgs) -> Option<StreamSpec> {
-    args.events.then(|| StreamSpec {
-        carrier: Carrier::Events,
-        kind: StreamKind::ServerStream,
-        messages: args.messages.unwrap_or(messages::UNKNOWN),
-        every_ns: every_ns(args),
-        // The URL does not say on which host the server is, so the clock is not the same.
-        same_clock: false,
-        fan_out: false,
-        tokens: None,
-    })
+    let messages = args.messages.unwrap_or(messages::UNKNOWN);
+    args.events.then(|| StreamSpec::events(messages, every_ns(args)))
 }
 
 /// The messages of a WebSocket.
 pub(super) fn socket(args: &RequestArgs) -> StreamSpec {
-    let kind = args.websocket_kind.unwrap_or(SocketKind::Echo);
-    let usual = if kind == SocketKind::Echo { calls::USUAL_MESSAGES } else { messages::UNKNOWN };
-    StreamSpec {
-        carrier: Carrier::WebSocket,
-        kind: if kind == SocketKind::Echo { StreamKind::BothWays } else { StreamKind::ServerStream },
-        messages: args.messages.unwrap_or(usual),
-        every_ns: every_ns(args),
-        same_clock: false,
-        fan_out: kind == SocketKind::FanOut,
-        tokens: None,
-    }
+    let (kind, fan_out) = args.websocket_kind.unwrap_or((StreamKind::BothWays, false));
+    let usual = if kind == StreamKind::BothWays { calls::USUAL_MESSAGES } else { messages::UNKNOWN };
+    let stream = StreamSpec::grpc(kind, args.messages.unwrap_or(usual), every_ns(args));
+    StreamSpec { carrier: Carrier::WebSocket, fan_out, ..stream }
 }
 
 /// Time between two messages, nanoseconds.

@@ -354,8 +354,7 @@ fn events_are_read_one_by_one() {
     assert_eq!((any.name.as_str(), any.method.as_str(), any.body.len()), ("GET /x", "GET", 0));
     assert!(any.headers.contains(&("accept".to_owned(), "text/event-stream".to_owned())), "{any:?}");
     let stream = |options: &str| target(options).stream.expect("events");
-    let expected =
-        StreamSpec { carrier: Carrier::Events, ..StreamSpec::grpc(StreamKind::ServerStream, UNKNOWN, 0) };
+    let expected = StreamSpec::events(UNKNOWN, 0);
     assert_eq!(stream(""), expected);
     let known = StreamSpec { messages: 20, every_ns: 100_000_000, ..expected };
     assert_eq!(stream("--messages 20 --every 100ms"), known);
