@@ -27,6 +27,7 @@ pub fn holds(input: &[u8]) -> bool {
         grpc: name == "envoy",
         websocket: name != "haproxy",
         llm: None,
+        llm_variants: Default::default(),
     };
     let context = Context {
         cpus: 2,

@@ -1,5 +1,5 @@
-//! Our HTTP/2 against others' on loopback: nghttpd, and Python's `h2` in `http2_peer.py`. The upstream's tests
-//! use nghttp, h2load and h2spec.
+//! Our HTTP/2 against others' on loopback: nghttpd, and Python's `h2` in `http2_peer.py`. The upstream's
+//! tests use nghttp, h2load and h2spec.
 //!
 //! `scripts/setup.sh test` installs them. A test whose program is missing is skipped.
 

@@ -16,8 +16,9 @@ pub(super) const LENGTHS: u64 = 16;
 pub(super) const LEAST_US: f64 = 5_000.0;
 /// Limit for the wait of short prompts ÷ what the gateway adds to long ones. Two can follow each other.
 const MOST: f64 = 2.0;
-pub(super) const ADVICE: &str = "Measure again without the long prompts. If the others then do not wait, give \
-                                 the gateway more workers, or let it forward prompts without parsing them.";
+pub(super) const ADVICE: &str = "Measure again without the long prompts. If the others then do not wait, \
+                                 give the gateway more workers, or let it forward prompts without parsing \
+                                 them.";
 
 /// What a gateway adds to streams with short and with long prompts, µs.
 #[derive(Debug)]

@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn impossible_streams_are_refused() {
         type Change = fn(&mut TargetSpec, &mut StreamSpec);
-        let cases: [(Carrier, Change, &str); 14] = [
+        let cases: [(Carrier, Change, &str); 16] = [
             (Carrier::Grpc, |target, _| target.grpc = false, "only gRPC calls have streams"),
             (Carrier::Grpc, |_, stream| stream.messages = ENDLESS, "cannot be endless"),
             (Carrier::Grpc, |_, stream| stream.messages = UNKNOWN, "a stream has no message"),

@@ -4,7 +4,7 @@ use super::reader::Reader;
 use crate::de::one_of;
 use crate::error::Place;
 use crate::raw::{Ordered, Placed, RawKubernetes, RawToleration, RawWatchedPods, RawWorkload, Sweep, Text};
-use crate::{HostKind, Pods, Pull, Toleration, WatchedPods, Workload, WorkloadKind, check_image, units};
+use crate::{HostKind, Pods, Toleration, WatchedPods, Workload, WorkloadKind, check_image, units};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -152,7 +152,7 @@ pub(super) fn check_times(
 /// limits if it limits the goodput.
 pub(super) fn check_content(reader: &mut Reader<'_>, search: &Placed<Search>, targets: &[Target]) {
     let mut terms = search.value.objectives.iter().flat_map(|objective| &objective.terms);
-    let has_limits = targets.iter().any(|target| target.has_goodput());
+    let has_limits = targets.iter().any(Target::has_goodput);
     if terms.clone().any(|term| matches!(term, Term::Goodput { .. })) && !has_limits {
         let message = "the search limits the goodput, but the plan has no `goodput`";
         reader.fault(search.place, message, "add `goodput: { first_content: 300ms }`, for example");

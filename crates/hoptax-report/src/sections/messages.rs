@@ -260,8 +260,7 @@ mod tests {
         assert!(page.contains("<h2 id=\"messages\">") && page.contains("a&lt;b · gap"), "{page}");
         assert!(page.contains("<a href=\"#messages\">"), "{page}");
         assert!(page.contains("<figure class=\"chart\" data-chart=\"message\">"), "{page}");
-        let title = Chart::TaxMessage.title();
-        assert_eq!(page.matches(title).count(), 2, "with and without scripts: {page}");
+        assert_eq!(page.matches(Chart::TaxMessage.title()).count(), 2, "with and without scripts: {page}");
         let json: serde_json::Value = serde_json::from_str(&json(&model)).expect("JSON");
         let case = &json["cases"][1];
         assert_eq!(case["messages"]["reordered"], 28);

@@ -89,8 +89,8 @@ fn holds(interval: Option<(f64, f64)>, figure: f64, share: f64, truth: f64) -> b
 fn run(share: f64, draws: &Draws, seed: u64) -> Held {
     let mut machine = Machine::new(share, seed);
     let units = Units::new(0..ROUNDS as u32);
-    // Samples of direct, of the first and of the second gateway, and of the second gateway if it adds the same
-    // time as the first.
+    // Samples of direct, of the first and of the second gateway, and of the second gateway if it adds the
+    // same time as the first.
     let mut samples: [Vec<(u64, usize, u64)>; 4] = Default::default();
     let mut throughput = Vec::new();
     for round in 0..ROUNDS {

@@ -96,8 +96,8 @@ impl World {
         Round { direct, via, throughput: [1.0, 1.0] }
     }
 
-    /// Generates the request times of three gateways in one round, ns. Each adds [`ADDED_US`] to each request.
-    /// The fourth list has the times of the third gateway if it adds 10 µs more.
+    /// Generates the request times of three gateways in one round, ns. Each adds [`ADDED_US`] to each
+    /// request. The fourth list has the times of the third gateway if it adds 10 µs more.
     pub(super) fn gateways(self, random: &mut Random) -> [Vec<u64>; 4] {
         let shared = self.of_round(random);
         let trial = |random: &mut Random, added_us| self.trial(random, shared, false, added_us);

@@ -168,7 +168,7 @@ fn plans_run(part: usize) {
                 _ if measures_starts => vec![],
                 // Each request lasts as long as its pause.
                 _ if text_of_plan.contains(" pause: {") => vec!["requests=8", "duration=60s"],
-                _ if text_of_plan.contains("rate: 20/s") => vec!["requests=20", "duration=60s"],
+                _ if text_of_plan.contains("rate: 5/s") => vec!["requests=10", "duration=60s"],
                 _ => vec!["requests=150", "duration=60s"],
             };
             for short in short {

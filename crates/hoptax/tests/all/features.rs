@@ -1,5 +1,5 @@
-//! nginx, HAProxy, Caddy and Apache with each feature of their packs, and Envoy with most. Each test starts the
-//! real gateway and proves with real requests that the feature is on.
+//! nginx, HAProxy, Caddy and Apache with each feature of their packs, and Envoy with most. Each test starts
+//! the real gateway and proves with real requests that the feature is on.
 
 use crate::echo::{GET, Request, ask, echo, server_config};
 use crate::run::{run_to_success, trials};

@@ -1,5 +1,5 @@
-//! Features of the pack `envoy` with the real Envoy, and token reviews of nginx. `features.rs` proves those that
-//! gateways have alike.
+//! Features of the pack `envoy` with the real Envoy, and token reviews of nginx. `features.rs` proves those
+//! that gateways have alike.
 
 use crate::support::client::{Answer, exchange};
 use crate::support::server::{self, Response, Server};
@@ -12,8 +12,8 @@ use hoptax_plan::{Feature, Profile};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-/// Echoes the request's head. Reviews tokens like an API server; only the token in `good` is valid. The review
-/// of the token `refused` gets status 403.
+/// Echoes the request's head. Reviews tokens like an API server; only the token in `good` is valid. The
+/// review of the token `refused` gets status 403.
 fn echo(name: &'static str, good: &Arc<Mutex<String>>) -> Server {
     let good = Arc::clone(good);
     Server::start(move |request| {

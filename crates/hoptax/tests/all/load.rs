@@ -137,8 +137,8 @@ pub(crate) fn run_spec(spec: &Value) -> Output {
     start_generator(spec, "--spec").wait_with_output().expect("ends")
 }
 
-/// Starts a load with this spec. If the test panics, the kernel kills the process, because it asks for that when
-/// it starts (PR_SET_PDEATHSIG, prctl(2)).
+/// Starts a load with this spec. If the test panics, the kernel kills the process, because it asks for that
+/// when it starts (PR_SET_PDEATHSIG, prctl(2)).
 fn start_generator(spec: &Value, flag: &str) -> Child {
     let mut command = hoptax();
     command.args(["load", flag, "-"]);

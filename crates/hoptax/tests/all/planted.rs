@@ -1,6 +1,6 @@
 //! More planted faults that real runs must find. Some are faults of published tests: cases D and E. Cases A
-//! and C are in `findings.rs`, as `http-1-0` and `asks-twice`. Others are faults of the machine and its clocks.
-//! This file also lists where each finding is planted.
+//! and C are in `findings.rs`, as `http-1-0` and `asks-twice`. Others are faults of the machine and its
+//! clocks. This file also lists where each finding is planted.
 
 use crate::findings::two_ports;
 use crate::run::{case, report, run_directory, run_to_success, trials};
@@ -375,7 +375,7 @@ enum Where {
 use Where::{Generated, Real};
 
 /// Every finding, with the place of the test that must raise the finding.
-const PLANTS: [(&str, Where); 77] = [
+const PLANTS: [(&str, Where); 78] = [
     ("abort-ignored", Real("llm_findings.rs")),
     ("abuse-guard", Real("http2_runs.rs")),
     ("amplification", Real("findings.rs")),

@@ -174,12 +174,12 @@ mod tests {
     use hoptax_analysis::fixture::starts::{Cold, fail, sample, started};
 
     fn answer_of(gateways: &[(&str, Cold)]) -> Option<String> {
-        started(20, gateways).model().answer
+        started(20, gateways).model().answer.clone()
     }
 
     #[test]
     fn the_answer_names_the_first_and_the_last() {
-        let answer = sample().model().answer.expect("two gateways");
+        let answer = sample().model().answer.clone().expect("two gateways");
         insta::assert_snapshot!(answer);
         let never = Cold { settled_s: None, ..Cold::managed() };
         let answer = answer_of(&[("nginx", Cold::native()), ("ocelot", never)]).expect("two gateways");
