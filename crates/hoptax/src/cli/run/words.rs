@@ -1,6 +1,7 @@
 //! Texts about a run in progress, for the screen and for plain lines.
 
 use crate::cli::load::figures::{short, time};
+use hoptax_format::histogram::Encoded;
 use hoptax_history::live::{Finding, State, Trial, TrialPhase};
 use hoptax_record::profile::{PassKind, PassRecord};
 use hoptax_record::start::{StartKind, StartRecord};
@@ -65,6 +66,17 @@ pub(super) fn phase(trial: &Trial) -> String {
     }
 }
 
+/// What the percentiles of a trial are about: empty for responses, otherwise ages or messages of streams.
+fn of_messages(record: &TrialRecord) -> &'static str {
+    let messages = record.load_record.as_ref().and_then(|load| load.messages.as_ref());
+    messages.map_or("", |messages| {
+        let times = &messages.histograms;
+        let named = [(&times.response_time, "messages: "), (&times.age, "age: ")];
+        let is_known = |times: &Encoded| times.decode().is_ok_and(|times| !times.is_empty());
+        named.iter().find(|(times, _)| is_known(times)).map_or("", |(_, name)| name)
+    })
+}
+
 /// One line for a trial that has ended. `figures` contains its rate (requests/s). If there were responses, it
 /// also contains p50 and p99 (µs).
 pub(super) fn trial_line(
@@ -83,7 +95,7 @@ pub(super) fn trial_line(
         Some((rate, None)) => format!("{}/s", short(rate)),
         Some((rate, Some([p50, p99]))) => {
             let [p50, p99] = [p50, p99].map(|us| microseconds(Some(us)));
-            format!("{}/s · p50 {p50} · p99 {p99}", short(rate))
+            format!("{}/s · {}p50 {p50} · p99 {p99}", short(rate), of_messages(record))
         }
     };
     format!("[{trial}]{round} {} · {load} · {outcome} · {}", record.contender, left(state))
