@@ -8,6 +8,7 @@ pub(crate) mod messages;
 pub(crate) mod nginx;
 pub(crate) mod planted_pack;
 pub(crate) mod proxy;
+pub(crate) mod refusals;
 pub(crate) mod server;
 pub(crate) mod sockets;
 pub(crate) mod streams;

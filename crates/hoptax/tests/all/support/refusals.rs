@@ -1,0 +1,33 @@
+//! Errors of commands that hoptax refuses, for snapshots.
+
+use super::{Scratch, hoptax};
+use std::process::Command;
+
+/// Standard error of a command. Panics if the exit code is not 2.
+#[track_caller]
+pub(crate) fn refused(command: &mut Command) -> String {
+    let output = command.output().expect("it runs");
+    let error = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(2), "{command:?}: {error}");
+    error
+}
+
+/// Each of these lines of arguments with its error. All lines begin with the arguments `before`, which the
+/// result leaves out.
+pub(crate) fn refusals(before: &[&str], lines: &[&[&str]]) -> String {
+    let shown =
+        |line: &&[&str]| format!("{}\n=> {}", line.join(" "), refused(hoptax().args(before).args(*line)));
+    lines.iter().map(shown).collect()
+}
+
+/// Each of these plans with the error of `hoptax check`. A plan without a load gets one.
+pub(crate) fn refused_plans(plans: &[impl AsRef<str>]) -> String {
+    let scratch = Scratch::new();
+    let shown = |plan: &str| {
+        let load = if plan.contains("load:") { "" } else { "load: [{ loop: closed, connections: 1 }]\n" };
+        let path = scratch.file("plan.yaml", &format!("{plan}{load}"));
+        format!("{plan}=> {}", refused(hoptax().arg("check").arg(path)))
+    };
+    let all: String = plans.iter().map(|plan| shown(plan.as_ref())).collect();
+    all.replace(&scratch.path().display().to_string(), "PLACE")
+}
