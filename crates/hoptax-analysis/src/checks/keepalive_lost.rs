@@ -304,16 +304,8 @@ mod tests {
         let mut run = Run::with_load(vec![load]);
         run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100));
         run.push(closing("abrupt", 0, 1000, 0));
-        let findings = raised(&run, CODE);
-        let of = |gateway: &str| {
-            let of_it = |one: &&Finding| one.case.as_ref().is_some_and(|case| case.starts_with(gateway));
-            findings.iter().find(of_it).expect("raised")
-        };
-        let (mine, abrupt) = (of("mine"), of("abrupt"));
-        assert!(mine.message.starts_with("Connections were not kept: 100 extra "), "{}", mine.message);
-        assert!(mine.advice.contains("`keepalive_requests`"), "{}", mine.advice);
-        assert!(abrupt.message.contains("after its first answer without sending GOAWAY: "), "{abrupt:?}");
-        let said = [mine, abrupt].map(|one| format!("{} {}", one.message, one.advice)).concat();
+        let said = texts(&raised(&run, CODE));
         assert!(!said.contains("Connection: close") && !said.contains("Keep-alive"), "{said}");
+        insta::assert_snapshot!(said);
     }
 }

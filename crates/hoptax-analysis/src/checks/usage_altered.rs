@@ -118,10 +118,8 @@ mod tests {
 
     #[test]
     fn raised_by_other_numbers_and_by_missing_ones() {
-        let findings = raised(&run(trial("litellm", 1000, 12)), CODE);
-        insta::assert_snapshot!(texts(&findings));
-        let findings = raised(&run(trial("litellm", 500, 10)), CODE);
-        assert!(findings[0].message.starts_with("50 % of the streams via the gateway say"), "{findings:?}");
+        insta::assert_snapshot!(texts(&raised(&run(trial("litellm", 1000, 12)), CODE)));
+        insta::assert_snapshot!(texts(&raised(&run(trial("litellm", 500, 10)), CODE)));
     }
 
     #[test]

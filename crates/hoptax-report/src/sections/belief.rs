@@ -153,10 +153,8 @@ mod tests {
             assert_eq!(model.belief(), Belief::Believable, "{:#?}", model.findings);
             in_words(&model)
         };
-        let unknown = "Unknown: whether the upstream or a cache answered the requests to haproxy and nginx";
         let all = words(|trial| (trial.ledger, trial.upstream) = (None, None));
         insta::assert_snapshot!(all);
-        assert!(all.contains(unknown), "{all}");
         assert!(!words(|trial| trial.ledger = None).contains("Unknown"), "the upstream's CPU time shows it");
         assert!(!words(|_| {}).contains("Unknown"));
     }
@@ -210,7 +208,7 @@ mod tests {
         }
         let model = run.model();
         assert_eq!((model.belief(), &model.answer), (Belief::Void, &None));
-        assert!(in_words(&model).starts_with("Void: do not use these figures; the findings say why."));
+        assert!(in_words(&model).starts_with("Void: "));
         assert_eq!(codes(&model), ["different-work"], "{:#?}", model.findings);
     }
 }

@@ -216,7 +216,7 @@ mod tests {
             .filter(|start| start.contender == "yarp")
             .for_each(|start| fail(start, "yarp exited with code 1"));
         let model = run.model();
-        assert_eq!(model.summary[1].sentence, "yarp was not measured: yarp exited with code 1.");
+        insta::assert_snapshot!(model.summary[1].sentence);
         assert_eq!(model.answer, None, "a void finding");
     }
 }
