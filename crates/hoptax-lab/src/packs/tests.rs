@@ -160,8 +160,7 @@ fn a_variant_can_be_for_language_models_only() {
     assert!(!llm(&pack), "the first variant is the default");
     let wrong = text.replace("{ b:", "{ c:");
     let error = crate::packs::parse("packs/mine", wrong, BTreeMap::new()).expect_err("no such variant");
-    let expected = "gateway.yaml:9: `llm_variants` names `c`, which is not a variant";
-    assert!(error.to_string().contains(expected), "{error}");
+    insta::assert_snapshot!(error);
 }
 
 #[test]
@@ -185,12 +184,12 @@ fn differences_can_belong_to_one_version_of_http() {
 
 #[test]
 fn a_rendered_path_stays_in_the_gateways_directory() {
-    for to in ["../a", "/etc/a", "a/../../b"] {
+    let errors = ["../a", "/etc/a", "a/../../b"].map(|to| {
         let text = format!("{MANIFEST_TEXT}files: [{{ template: a.j2, to: {to} }}]\n");
         let files = [("a.j2".to_owned(), String::new())].into();
-        let error = crate::packs::parse("packs/mine", text, files).expect_err("it leaves").to_string();
-        assert!(error.starts_with("packs/mine/gateway.yaml:8: `to: "), "{error}");
-    }
+        crate::packs::parse("packs/mine", text, files).expect_err("it leaves").to_string()
+    });
+    insta::assert_snapshot!(errors.join("\n"));
 }
 
 #[test]
@@ -243,31 +242,33 @@ fn build_results_are_not_among_a_packs_files() {
     assert_eq!(binary::how_to_install(pack), [way]);
 
     fs::remove_file(folder.join("project/build.sh")).expect("gone");
-    let error = PackSet::load(Some(directory.path())).expect_err("it cannot be built").to_string();
-    assert!(error.contains("mine/gateway.yaml:8: there is no `project/build.sh` in the pack"), "{error}");
+    let place = directory.path().display().to_string();
+    let error =
+        || PackSet::load(Some(directory.path())).expect_err("refused").to_string().replace(&place, "PACKS");
+    let mut told = error();
     put("project/build.sh", "");
     put(MANIFEST, &format!("{MANIFEST_TEXT}build: {{ folder: project, needs: [\"a b\"] }}\n"));
-    let error = PackSet::load(Some(directory.path())).expect_err("no program").to_string();
-    assert!(error.contains("`a b` is not a valid program name"), "{error}");
+    told += &format!("\n{}", error());
+    insta::assert_snapshot!(told);
 }
 
 #[test]
 fn directories_without_packs_are_refused_with_the_reason() {
     let directory = tempfile::tempdir().expect("a directory");
-    let error_of = |path: &Path| PackSet::load(Some(path)).expect_err("nothing to load").to_string();
-    assert!(error_of(directory.path()).contains("there is no pack in this directory"));
-    assert!(error_of(&directory.path().join("nowhere")).contains("cannot read it: No such file"));
+    let place = directory.path().display().to_string();
+    let error_of = |path: &Path| {
+        PackSet::load(Some(path)).expect_err("nothing to load").to_string().replace(&place, "PACKS")
+    };
+    let mut told = vec![error_of(directory.path()), error_of(&directory.path().join("nowhere"))];
 
     let folder = directory.path().join("mine");
     fs::create_dir(&folder).expect("made");
     fs::write(folder.join("gateway.yml"), MANIFEST_TEXT).expect("written");
-    let message = error_of(directory.path());
-    assert!(message.contains("mine: there is no gateway.yaml in this folder"), "{message}");
+    told.push(error_of(directory.path()));
 
     fs::write(folder.join(MANIFEST), MANIFEST_TEXT).expect("written");
-    let message = error_of(&folder);
-    assert!(message.contains("this is a pack, not a directory of packs"), "{message}");
-    assert!(message.contains("pass --packs its parent directory"), "{message}");
+    told.push(error_of(&folder));
+    insta::assert_snapshot!(told.join("\n"));
 }
 
 #[test]
