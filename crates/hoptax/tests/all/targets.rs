@@ -3,7 +3,8 @@
 
 use crate::load::{Upstream, load};
 use crate::requests::{Nginx, REQUESTS};
-use crate::support::Scratch;
+use crate::support::refusals::{refusals, refused};
+use crate::support::{Scratch, hoptax};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -99,54 +100,38 @@ fn the_example_on_the_reference_page_can_be_loaded() {
 fn wrong_files_are_reported_with_place_and_fix() {
     let scratch = Scratch::new();
     let many: String = (0..257).map(|index| format!("- path: /{index}\n")).collect();
-    for (text, place, said) in [
-        ("- path: /a\n  metod: POST\n", ":2:3: unknown key `metod`", "did you mean `method`?"),
-        ("- path: /a/{{sek}}\n", ":1:14: there is no template `sek`", "did you mean `seq`?"),
-        ("- path: a\n", ":1:9: the path `a` does not start", "write /a"),
-        (
-            "- path: \"/{{line no.txt}}\"\n",
-            ":1:13: cannot read",
-            "a relative path starts from the directory of",
-        ),
-        ("- path: /a\n  expect: { status: 2000 }\n", ":2:21: `2000` is not a status", "a class such as 2xx"),
-        ("- path: /a\n- path: /a\n", ":2:3: two targets have the default name `GET /a`", "name them"),
-        ("targets:\n- path: /a\n", ":1:1: a target has no key `targets`", "only the value of `target`"),
-        ("", ":1:1: expected a list of targets, found nothing", "write the value of `target`"),
-        ("[]", ":1:1: expected a list of targets, found an empty list", "write the value of `target`"),
-        ("[\n\t{\"path\": \"/a\"\n\t{\"path\": \"/b\"}]", ":3:2: malformed", "a missing quote, bracket"),
-        (&many, ":257:3: there are 257 targets", "use 256 or fewer"),
-    ] {
-        let file = scratch.file("t.yaml", text).display().to_string();
-        let output = load(&["http://127.0.0.1:9", "--targets", &file]);
-        let reported = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{text}: {reported}");
-        assert!(
-            reported.contains(&format!("{file}{place}")) && reported.contains(said),
-            "{text}: {reported}"
-        );
-    }
+    let errors = [
+        "- path: /a\n  metod: POST\n",
+        "- path: /a/{{sek}}\n",
+        "- path: a\n",
+        "- path: \"/{{line no.txt}}\"\n",
+        "- path: /a\n  expect: { status: 2000 }\n",
+        "- path: /a\n- path: /a\n",
+        "targets:\n- path: /a\n",
+        "",
+        "[]",
+        "[\n\t{\"path\": \"/a\"\n\t{\"path\": \"/b\"}]",
+        many.as_str(),
+    ]
+    .map(|text| {
+        let file = scratch.file("t.yaml", text);
+        refused(hoptax().args(["load", "http://127.0.0.1:9", "--targets"]).arg(file))
+    });
+    insta::assert_snapshot!(errors.concat().replace(&scratch.path().display().to_string(), "PLACE"));
 }
 
 #[test]
 fn options_that_contradict_the_file_are_refused() {
     let scratch = Scratch::new();
     let file = scratch.file("t.yaml", "path: /a\n").display().to_string();
-    for (args, part) in [
-        (&["http://127.0.0.1:9", "-X", "PUT"][..], "--method cannot be used with --targets"),
-        (
-            &["http://127.0.0.1:9", "--expect-status", "200"],
-            "write this in the file, for each target: expect: { status: 200 }",
-        ),
-        (&["http://127.0.0.1:9/x"], "leave the path out of the URL"),
-        (&["http://127.0.0.1:9", "-H", "x"], "use -H 'name: value'"),
-        (&["http://127.0.0.1:9", "-H", "x: {{sek}}"], "-H x: there is no template `sek`"),
-    ] {
-        let output = load(&[args, &["--targets", &file]].concat());
-        let reported = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {reported}");
-        assert!(reported.contains(part), "{args:?}: {reported}");
-    }
-    let output = load(&["http://127.0.0.1:9", "--targets", "/nowhere/t.yaml"]);
-    let reported = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && reported.contains("check the path"), "{reported}");
+    let lines = [
+        &["http://127.0.0.1:9", "-X", "PUT"][..],
+        &["http://127.0.0.1:9", "--expect-status", "200"],
+        &["http://127.0.0.1:9/x"],
+        &["http://127.0.0.1:9", "-H", "x"],
+        &["http://127.0.0.1:9", "-H", "x: {{sek}}"],
+    ];
+    let errors = refusals(&["load", "--targets", &file], &lines);
+    insta::assert_snapshot!(errors.replace(&scratch.path().display().to_string(), "PLACE"));
+    insta::assert_snapshot!(refusals(&["load"], &[&["http://127.0.0.1:9", "--targets", "/nowhere/t.yaml"]]));
 }
