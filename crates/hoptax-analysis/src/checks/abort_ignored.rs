@@ -82,8 +82,7 @@ mod tests {
 
     #[test]
     fn raised_by_tokens_that_are_sent_for_nobody() {
-        let findings = found(1000, 6, 20);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&found(1000, 6, 20)));
         let some = found(500, 13, 20);
         assert_eq!(some[0].evidence["extra_tokens_per_left_stream"], 14.0);
     }

@@ -123,8 +123,7 @@ mod tests {
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(findings[0].evidence["resets"], 2);
-        let message = &findings[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(findings[0].message);
         assert_eq!(findings[0].evidence["causes"], serde_json::json!({ "reset-before-response": 2 }));
     }
 
@@ -156,8 +155,7 @@ mod tests {
         for load in run.starts.iter_mut().filter(|start| start.contender == "nginx") {
             load.load.iter_mut().for_each(|load| (load.timeouts, load.errors) = (20, 4));
         }
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]

@@ -75,8 +75,7 @@ mod tests {
         let findings = raised(&run(Some("no such command")), CODE);
         assert_eq!(findings.len(), 1);
         assert_eq!(findings[0].evidence["trials_failed"], 1);
-        let message = &findings[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(findings[0].message);
     }
 
     #[test]

@@ -86,8 +86,7 @@ mod tests {
 
     #[test]
     fn raised_in_both_directions() {
-        let findings = raised(&run(1000, 0), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run(1000, 0), CODE)));
         let findings = raised(&run(0, 500), CODE);
         assert_eq!(findings[0].evidence["share"].as_f64(), Some(0.5));
     }

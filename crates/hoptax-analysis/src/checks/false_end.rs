@@ -98,8 +98,7 @@ mod tests {
     #[test]
     fn raised_by_failures_that_clients_do_not_see() {
         let run = run(trial("litellm", 100, 0, 500).token_counts(|counts| counts.usage = 900));
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
         for code in ["messages-differ", "different-work", "usage-altered"] {
             assert_eq!(raised(&run, code), [], "{code}");
         }

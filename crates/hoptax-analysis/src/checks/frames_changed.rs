@@ -112,8 +112,7 @@ mod tests {
 
     #[test]
     fn raised_if_frames_are_missing_or_added() {
-        let findings = raised(&run((100, 0), (0, 0)), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run((100, 0), (0, 0)), CODE)));
         let findings = raised(&run((0, 0), (0, 3)), CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note));
         assert!(findings[0].message.contains("the gateway adds some"), "{findings:?}");

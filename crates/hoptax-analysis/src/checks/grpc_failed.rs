@@ -89,8 +89,6 @@ mod tests {
         run.push(via("nginx", 0).calls(&[("UNAVAILABLE", 12), ("INTERNAL", 8)], 0));
         run.push(via("envoy", 0).calls(&[("UNKNOWN", 700)], 0));
         let findings = raised(&run, CODE);
-        let severities: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
-        assert_eq!(severities, [Severity::Void, Severity::Warning]);
         let evidence = &findings[1].evidence;
         assert_eq!((evidence["failed"].as_u64(), evidence["calls"].as_u64()), (Some(20), Some(1000)));
         insta::assert_snapshot!(texts(&findings));

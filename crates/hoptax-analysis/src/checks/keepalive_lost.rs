@@ -290,8 +290,7 @@ mod tests {
     fn connections_that_end_later_are_not_said_to_end_after_their_first_answer() {
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100).closed_after_first(10, 2));
-        let message = &raised(&run, CODE)[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(raised(&run, CODE)[0].message);
         // A restart closes connections too, some of them after their first answer. The failures explain these
         // connections.
         let run = Run::closed(32).with([via("mine", 0).errors(50).opened(50, 50).closed_after_first(3, 50)]);

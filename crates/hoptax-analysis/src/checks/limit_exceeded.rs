@@ -107,8 +107,7 @@ mod tests {
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Warning));
         assert_eq!(findings[0].evidence["succeeded"], 605);
         assert_eq!(findings[0].evidence["trials_hit"], 1);
-        let message = &findings[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(findings[0].message);
     }
 
     #[test]

@@ -170,8 +170,7 @@ mod tests {
 
     #[test]
     fn raised_by_throughput_that_does_not_grow_while_nobody_is_busy() {
-        let findings = found([3200, 3200], 100);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&found([3200, 3200], 100)));
     }
 
     #[test]

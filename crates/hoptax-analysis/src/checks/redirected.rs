@@ -75,8 +75,7 @@ mod tests {
         run.trials.iter_mut().for_each(|trial| {
             trial.load_record.as_mut().expect("made with one").redirected_to = Some("/login".into());
         });
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]

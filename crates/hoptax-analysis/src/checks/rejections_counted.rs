@@ -122,8 +122,7 @@ mod tests {
         run.push(via("nginx", 0).status(429, 880)).push(via("nginx", 1).status(429, 900));
         let findings = raised(&run, CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:?}");
-        let message = &findings[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(findings[0].message);
         assert_eq!(findings[0].evidence["rejected"], 1780);
         assert_eq!(findings[0].evidence["completed"], 2000);
     }

@@ -94,8 +94,7 @@ mod tests {
 
     #[test]
     fn raised_by_fields_that_are_added_or_dropped() {
-        let findings = found(&[("model", 1000), ("stream_options", 1000)]);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&found(&[("model", 1000), ("stream_options", 1000)])));
         let added = found(&[("model", 1000), ("max_tokens", 500), ("user", 20)]);
         assert_eq!((added.len(), added[0].severity), (1, Severity::Note));
     }

@@ -89,8 +89,7 @@ mod tests {
     #[test]
     fn raised_by_requests_for_clients_that_have_left() {
         let run = run(500, 1000, 2000, 0);
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
         for code in ["amplification", "retries-multiply"] {
             assert_eq!(raised(&run, code), [], "{code}");
         }

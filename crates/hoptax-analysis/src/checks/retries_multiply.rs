@@ -113,8 +113,7 @@ mod tests {
     #[test]
     fn raised_by_requests_that_are_sent_again() {
         let run = run(trial("bifrost", 1390, 417, 27));
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
         for code in ["amplification", "different-work"] {
             assert_eq!(raised(&run, code), [], "{code}");
         }

@@ -59,8 +59,7 @@ mod tests {
 
     #[test]
     fn raised_by_two_in_a_thousand() {
-        let findings = raised(&run(2), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run(2), CODE)));
     }
 
     #[test]

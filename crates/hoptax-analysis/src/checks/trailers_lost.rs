@@ -64,8 +64,7 @@ mod tests {
 
     #[test]
     fn raised_by_a_few_answers_without_trailers() {
-        let findings = raised(&run(0, 3), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run(0, 3), CODE)));
     }
 
     #[test]

@@ -186,8 +186,7 @@ fn load_points_are_matched_by_their_settings() {
     let comparison = of_runs(&a, &b);
     assert!(comparison.rows.iter().all(|row| row.verdict == Verdict::NotDistinguishable), "{comparison:#?}");
     assert!(comparison.rows.iter().all(|row| row.load.connections != 99));
-    let warnings = comparison.warnings.join("\n");
-    insta::assert_snapshot!(warnings);
+    insta::assert_snapshot!(comparison.warnings.join("\n"));
 }
 
 #[test]

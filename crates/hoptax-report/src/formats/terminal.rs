@@ -415,14 +415,12 @@ mod tests {
             run.direct(round, 100, 160);
             run.push(via("nginx", round).all_at_us(140));
         }
-        let text = terminal(&run.model(), 80, false);
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(terminal(&run.model(), 80, false));
     }
 
     #[test]
     fn a_figure_of_one_trial_says_so() {
-        let text = terminal(&Run::steady(1, 100, &[("nginx", 150)]).model(), 80, false);
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(terminal(&Run::steady(1, 100, &[("nginx", 150)]).model(), 80, false));
     }
 
     #[test]

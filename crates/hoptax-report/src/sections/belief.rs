@@ -153,8 +153,7 @@ mod tests {
             assert_eq!(model.belief(), Belief::Believable, "{:#?}", model.findings);
             in_words(&model)
         };
-        let all = words(|trial| (trial.ledger, trial.upstream) = (None, None));
-        insta::assert_snapshot!(all);
+        insta::assert_snapshot!(words(|trial| (trial.ledger, trial.upstream) = (None, None)));
         assert!(!words(|trial| trial.ledger = None).contains("Unknown"), "the upstream's CPU time shows it");
         assert!(!words(|_| {}).contains("Unknown"));
     }
@@ -168,8 +167,7 @@ mod tests {
         let model = run.model();
         assert_eq!(model.belief(), Belief::Believable, "{:#?}", model.findings);
         assert!(model.has_void_figures() && model.answer.is_some());
-        let words = in_words(&model);
-        insta::assert_snapshot!(words);
+        insta::assert_snapshot!(in_words(&model));
     }
 
     #[test]

@@ -152,8 +152,7 @@ mod tests {
 
     #[test]
     fn of_many_gateways_the_range_is_stated() {
-        let text = one_line(&terminal(&run(10, 7, 1).model(), 80, false));
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(one_line(&terminal(&run(10, 7, 1).model(), 80, false)));
     }
 
     #[test]

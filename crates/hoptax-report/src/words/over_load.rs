@@ -350,8 +350,7 @@ mod tests {
     #[test]
     fn rates_are_compared_too_but_not_other_loops() {
         let rates = || vec![open_point(1000.0, 8, 1), open_point(4000.0, 8, 1), closed_point(8, 1)];
-        let told = answer(rates(), &[("a", &[150, 150, 150]), ("b", &[130, 190, 100])]);
-        insta::assert_snapshot!(told);
+        insta::assert_snapshot!(answer(rates(), &[("a", &[150, 150, 150]), ("b", &[130, 190, 100])]));
         let told = answer(rates(), &[("a", &[150, 150, 900]), ("b", &[130, 130, 100])]);
         assert!(!told.contains("reverse") && !told.contains(" times"), "{told}");
     }
@@ -359,8 +358,7 @@ mod tests {
     #[test]
     fn a_lighter_load_than_the_answers_counts_if_there_is_no_heavier_one() {
         let rates = vec![open_point(4000.0, 8, 1), open_point(1000.0, 8, 1)];
-        let told = answer(rates, &[("a", &[150, 150]), ("b", &[130, 190])]);
-        insta::assert_snapshot!(told);
+        insta::assert_snapshot!(answer(rates, &[("a", &[150, 150]), ("b", &[130, 190])]));
     }
 
     #[test]

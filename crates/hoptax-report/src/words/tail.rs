@@ -78,8 +78,7 @@ mod tests {
     fn an_unresolved_p99_says_how_long_it_would_take() {
         for seconds in [1e6, 1500.0] {
             let tail = unresolved(Some(Metric::AddedP95), Some(seconds));
-            let told = said(Some(110.0), Some(370.0), true, tail).expect("not resolved");
-            insta::assert_snapshot!(told);
+            insta::assert_snapshot!(said(Some(110.0), Some(370.0), true, tail).expect("not resolved"));
         }
     }
 

@@ -212,14 +212,12 @@ fn names_the_host_that_was_disturbed() {
     for trial in run.trials.iter_mut().filter(|trial| trial.load == 1) {
         trial.host.steal = 0.3;
     }
-    let found = raised(&run, CODE);
-    insta::assert_snapshot!(texts(&found));
+    insta::assert_snapshot!(texts(&raised(&run, CODE)));
     for trial in run.trials.iter_mut().filter(|trial| trial.load == 0) {
         let there = trial.hosts.get_mut("edge").expect("there").usage.as_mut();
         there.expect("its own").steal = 0.4;
     }
-    let found = raised(&run, CODE);
-    insta::assert_snapshot!(texts(&found));
+    insta::assert_snapshot!(texts(&raised(&run, CODE)));
 
     let mut run = on_hosts(&[("nginx", 850)]);
     for trial in &mut run.trials {

@@ -66,8 +66,7 @@ fn a_closed_loop_holds_connections_instead_of_a_rate() {
 fn the_heading_mentions_rounds_only_if_there_were_any() {
     let mut run = searched();
     assert_eq!(run.model().rounds, 0);
-    let text = terminal(&run.model(), 120, false);
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(terminal(&run.model(), 120, false));
     let page = words(&run.model());
     assert!(page.contains(" trials in 1 search. Ranges") && !page.contains("Each gateway is compared"));
     run.record.load.insert(0, hoptax_analysis::fixture::closed_point(8, 1));
@@ -76,8 +75,7 @@ fn the_heading_mentions_rounds_only_if_there_were_any() {
         trial.load = 1;
     }
     run.direct(0, 100, 101);
-    let text = terminal(&run.model(), 120, false);
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(terminal(&run.model(), 120, false));
 }
 
 #[test]
@@ -134,8 +132,7 @@ fn a_search_beside_rounds_adds_a_sentence_about_the_gateway() {
         run.push(via("nginx", round).all_at_us(150));
     }
     let model = run.model();
-    let told = model.summary[0].in_full();
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(model.summary[0].in_full());
     assert_eq!(model.cases.len(), 2);
     assert_eq!(model.loads().count(), 1);
 }
@@ -172,11 +169,8 @@ fn an_unconfirmed_rate_says_why_and_what_to_do() {
     for text in [terminal(&broken, 300, false), markdown(&broken), words(&broken)] {
         insta::assert_snapshot!(text);
     }
-    let sentence = &broken.summary[0].sentence;
-    insta::assert_snapshot!(sentence);
-    let ended = with_longer_trials(None).model();
-    let text = terminal(&ended, 300, false);
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(broken.summary[0].sentence);
+    insta::assert_snapshot!(terminal(&with_longer_trials(None).model(), 300, false));
     let whole = terminal(&searched().model(), 300, false);
     assert!(!whole.contains("No rate of nginx is confirmed under p99 < 10ms"), "{whole}");
 }

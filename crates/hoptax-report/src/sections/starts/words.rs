@@ -179,8 +179,7 @@ mod tests {
 
     #[test]
     fn the_answer_names_the_first_and_the_last() {
-        let answer = sample().model().answer.clone().expect("two gateways");
-        insta::assert_snapshot!(answer);
+        insta::assert_snapshot!(sample().model().answer.clone().expect("two gateways"));
         let never = Cold { settled_s: None, ..Cold::managed() };
         let answer = answer_of(&[("nginx", Cold::native()), ("ocelot", never)]).expect("two gateways");
         insta::assert_snapshot!(answer);

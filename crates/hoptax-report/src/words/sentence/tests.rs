@@ -16,8 +16,7 @@ fn says_what_is_added_taken_and_used() {
             via("nginx", round).all_at_us(150 + u64::from(round % 2)).throughput(650 + u64::from(round));
         run.push(trial.gateway_cpu_us(11_700 + 18 * u64::from(round)));
     }
-    let told = sentence(&run, "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "nginx"));
 }
 
 #[test]
@@ -35,8 +34,7 @@ fn says_not_distinguishable() {
         run.direct(round, 100, 180);
         run.push(via("haproxy", round).all_at_us(150 + u64::from(round)));
     }
-    let told = sentence(&run, "haproxy");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "haproxy"));
 }
 
 #[test]
@@ -56,8 +54,7 @@ fn a_gain_is_never_a_loss_of_less_than_nothing() {
     for trial in run.trials.iter_mut() {
         trial.gateway = None;
     }
-    let told = sentence(&run, "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "nginx"));
 }
 
 #[test]
@@ -88,10 +85,8 @@ fn a_void_case_claims_nothing() {
             run.push(via("busy", round).at_load(load).all_at_us(250).status(500, status));
         }
     }
-    let told = sentence(&run, "limited");
-    insta::assert_snapshot!(told);
-    let told = sentence(&run, "busy");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "limited"));
+    insta::assert_snapshot!(sentence(&run, "busy"));
 }
 
 /// Sixty rounds of 3 s. Of the requests via nginx, 6 % take 400 µs longer than the others. The slowest 2
@@ -115,19 +110,16 @@ fn tailed(slowest: impl Fn(u32) -> u64) -> Run {
 
 #[test]
 fn states_the_highest_percentile_that_is_resolved() {
-    let told = sentence(&tailed(|_| 300), "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&tailed(|_| 300), "nginx"));
 
     // The slowest requests take from 0.7 to 10 ms, in a scattered order of rounds.
     let slowest = |round: u32| (100.0 * 1.08_f64.powi((round * 37 % 60) as i32)) as u64;
-    let told = sentence(&tailed(slowest), "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&tailed(slowest), "nginx"));
 }
 
 #[test]
 fn one_trial_says_that_there_is_no_interval() {
-    let told = sentence(&Run::steady(1, 100, &[("nginx", 150)]), "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&Run::steady(1, 100, &[("nginx", 150)]), "nginx"));
 }
 
 #[test]
@@ -140,8 +132,7 @@ fn takes_latency_from_the_open_loop_and_throughput_from_the_most_connections() {
             run.push(via("nginx", round).at_load(load).all_at_us(200 + 100 * u64::from(load)));
         }
     }
-    let told = sentence(&run, "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "nginx"));
 }
 
 #[test]
@@ -158,10 +149,8 @@ fn a_steady_rate_says_more_than_stages_and_stages_are_named() {
         }
         sentence(&run, "nginx")
     };
-    let alone = told(vec![stages()]);
-    insta::assert_snapshot!(alone);
-    let beside = told(vec![stages(), open_point(1000.0, 8, 1)]);
-    insta::assert_snapshot!(beside);
+    insta::assert_snapshot!(told(vec![stages()]));
+    insta::assert_snapshot!(told(vec![stages(), open_point(1000.0, 8, 1)]));
 }
 
 #[test]
