@@ -452,8 +452,7 @@ mod tests {
             Trials::Auto(AutoTrials { within: 0.05, within_us: None, at_most, least: 5, most: 10_000 });
         for round in 0..8 {
             for load in 0..if round < fewer { 2 } else { 1 } {
-                run.push(via("direct", round).first().at_load(load).all_at_us(100));
-                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100));
                 run.push(via("nginx", round).at_load(load).all_at_us(150));
             }
         }

@@ -170,8 +170,7 @@ fn one_round_shows_no_difference() {
 fn load_points_are_matched_by_their_settings() {
     let push = |run: &mut Run, load: u32, us: u64| {
         for round in 0..3 {
-            run.push(via("direct", round).first().at_load(load))
-                .push(via("direct", round).last().at_load(load));
+            run.direct_trials(round, |trial| trial.at_load(load));
             run.push(via("nginx", round).at_load(load).all_at_us(us + u64::from(round)));
         }
     };
@@ -476,8 +475,7 @@ fn messages_are_compared() {
         let mut run = Run::closed(1);
         for round in 0..5 {
             let jitter = u64::from(round % 2);
-            run.push(via("direct", round).first().all_at_us(900).both_ways_us(100 + jitter, 1000));
-            run.push(via("direct", round).last().all_at_us(900).both_ways_us(100 + jitter, 1000));
+            run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100 + jitter, 1000));
             run.push(via("nginx", round).all_at_us(900).both_ways_us(of_nginx + jitter, 1000));
             run.push(via("envoy", round).all_at_us(900).both_ways_us(200 + jitter, 1000));
         }

@@ -65,8 +65,7 @@ mod tests {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), open_point(200.0, 8, 1)]);
         for round in 0..5 {
             for (load, us) in [(0, fast_us), (1, slow_us)] {
-                run.push(via("direct", round).first().at_load(load).all_at_us(us));
-                run.push(via("direct", round).last().at_load(load).all_at_us(us));
+                run.direct_trials(round, |trial| trial.at_load(load).all_at_us(us));
                 run.push(via("nginx", round).at_load(load).all_at_us(2 * us));
             }
         }

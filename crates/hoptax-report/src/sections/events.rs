@@ -175,8 +175,7 @@ mod tests {
         let mut run = Run::with_load(vec![closed_point(4, 5)]);
         for round in 0..3 {
             let quiet = vec![vec![1000; 100]; 50];
-            run.push(via("direct", round).first().windows_us(&quiet));
-            run.push(via("direct", round).last().windows_us(&quiet));
+            run.direct_trials(round, |trial| trial.windows_us(&quiet));
             let mut windows = quiet.clone();
             windows[20] = vec![80_000; 100];
             let mut made = via("a<b", round).windows_us(&windows);

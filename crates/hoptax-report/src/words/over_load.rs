@@ -298,8 +298,7 @@ mod tests {
         let mut run = Run::with_load(loads);
         for round in 0..4 {
             for load in 0..run.record.load.len() as u32 {
-                run.push(via("direct", round).first().at_load(load).all_at_us(100));
-                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100));
                 for (gateway, times) in gateways {
                     let time = times[load as usize] + u64::from(round);
                     run.push(via(gateway, round).at_load(load).all_at_us(time));

@@ -177,7 +177,7 @@ fn a_budget_without_a_gateway_limits_all_gateways_but_not_direct() {
 fn a_selector_limits_its_load_points_only() {
     let mut run = Run::with_load(vec![closed_point(8, 1), open_point(1000.0, 8, 1)]);
     for load in 0..2 {
-        run.push(via("direct", 0).first().at_load(load)).push(via("direct", 0).last().at_load(load));
+        run.direct_trials(0, |trial| trial.at_load(load));
         run.push(via("nginx", 0).at_load(load).all_at_us(900));
     }
     let load = LoadSelector { open: Some(true), ..LoadSelector::default() };

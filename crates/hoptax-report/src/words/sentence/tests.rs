@@ -78,8 +78,7 @@ fn a_void_case_claims_nothing() {
     let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
     for round in 0..3 {
         for load in 0..2 {
-            run.push(via("direct", round).first().at_load(load).all_at_us(200));
-            run.push(via("direct", round).last().at_load(load).all_at_us(200));
+            run.direct_trials(round, |trial| trial.at_load(load).all_at_us(200));
             run.push(via("limited", round).at_load(load).all_at_us(100 + u64::from(round)).status(500, 950));
             let status = if load == 1 { 950 } else { 0 };
             run.push(via("busy", round).at_load(load).all_at_us(250).status(500, status));
@@ -127,8 +126,7 @@ fn takes_latency_from_the_open_loop_and_throughput_from_the_most_connections() {
     let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(64, 1), open_point(1000.0, 8, 1)]);
     for round in 0..3 {
         for load in 0..3 {
-            run.push(via("direct", round).first().at_load(load).all_at_us(100 + u64::from(load)));
-            run.push(via("direct", round).last().at_load(load).all_at_us(100 + u64::from(load)));
+            run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100 + u64::from(load)));
             run.push(via("nginx", round).at_load(load).all_at_us(200 + 100 * u64::from(load)));
         }
     }
@@ -142,8 +140,7 @@ fn a_steady_rate_says_more_than_stages_and_stages_are_named() {
         let mut run = Run::with_load(load);
         for round in 0..3 {
             for load in 0..run.record.load.len() as u32 {
-                run.push(via("direct", round).first().at_load(load).all_at_us(100));
-                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100));
                 run.push(via("nginx", round).at_load(load).all_at_us(200 + u64::from(round % 2)));
             }
         }
