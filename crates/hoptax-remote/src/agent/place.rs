@@ -152,10 +152,7 @@ mod tests {
         assert_ne!(first.directory(), second.directory());
         drop(first);
         let refused = take("b").expect_err("the second agent of the run is there").to_string();
-        assert!(
-            refused.contains("`run-a` of process 4711 on laptop, since 2023-11-14T22:13:20Z"),
-            "{refused}"
-        );
+        assert!(refused.contains("`run-a`") && refused.contains("2023-11-14T22:13:20Z"), "{refused}");
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         drop(second);
         let other = take("b").expect("the run has ended");

@@ -174,17 +174,16 @@ mod tests {
         ] {
             assert_eq!(host(&terraform), Ok(expected), "{terraform:?}");
         }
-        for (terraform, part) in [
-            (terraform(ssh("number"), None), "the output `number` must be a text or a list of texts"),
-            (terraform(ssh("option"), None), "`-oProxyCommand=id`, which is not a name for ssh"),
-            (terraform(ssh("clients"), Some("private")), "it is 2 machines"),
-            (terraform(ssh("edge"), Some("clients")), "the output `clients` has several addresses"),
-            (terraform(ssh("edge"), Some("text")), "`ip netns exec app`, which is not an IP address"),
-            (terraform(command("quoted"), None), "Write it as a list of words"),
-        ] {
-            let shown = host(&terraform).expect_err(part);
-            assert!(shown.contains(part), "{shown}");
-        }
+        let told = [
+            terraform(ssh("number"), None),
+            terraform(ssh("option"), None),
+            terraform(ssh("clients"), Some("private")),
+            terraform(ssh("edge"), Some("clients")),
+            terraform(ssh("edge"), Some("text")),
+            terraform(command("quoted"), None),
+        ]
+        .map(|terraform| host(&terraform).expect_err("refused"));
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
