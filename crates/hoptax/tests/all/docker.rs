@@ -178,11 +178,7 @@ fn a_missing_image_is_reported_before_anything_starts() {
     let failure =
         driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]).err().expect("no image");
     assert_eq!(failure.stage, Stage::Missing);
-    assert_eq!(
-        failure.message,
-        format!("the image {image} is not on this machine. Get it with: docker pull {image}"),
-        "and nothing is pulled unasked"
-    );
+    assert!(failure.message.contains(&format!("docker pull {image}")), "not pulled unasked: {failure:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use crate::run::{measured, text};
 use crate::support::proxy::{Misbehaviour, Proxy};
+use crate::support::refusals::refusals;
 use crate::support::{Json, hoptax, json};
 use crate::wire::Server;
 use rustix::fs::{FlockOperation, flock};
@@ -216,11 +217,5 @@ fn the_verb_explains_findings() {
     let reported = text(&reported.stdout);
     assert!(reported.starts_with("balance (warning)") && reported.contains("What to do"), "{reported}");
     assert!(!reported.contains("amplification"), "{reported}");
-    let wrong = hoptax().args(["findings", "keepalive"]).output().expect("runs");
-    assert_eq!(wrong.status.code(), Some(2));
-    let reported = text(&wrong.stderr);
-    assert!(
-        reported.contains("there is no finding `keepalive`") && reported.contains("keepalive-lost"),
-        "{reported}"
-    );
+    insta::assert_snapshot!(refusals(&["findings"], &[&["keepalive"]]));
 }

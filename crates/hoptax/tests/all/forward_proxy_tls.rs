@@ -126,12 +126,12 @@ fn a_refusal_inside_tls_is_named_with_its_status() {
     let proxy = Proxy::start_with_tls(&[1], &certificate, &key);
     for (credentials, status) in [("", "407"), ("user:secret@", "403")] {
         let output = load(&url, &proxy.url(credentials), &["--proxy-tunnel", "--insecure"]);
-        let expected = format!("CONNECT: the proxy refused with status {status}");
+        let expected = format!("status {status}");
         assert!(!output.status.success() && said(&output).contains(&expected), "{}", said(&output));
     }
     let plain = Proxy::start(&[upstream.instance(0).port()]);
     let output = load(&url, &plain.url("").replace("http:", "https:"), &["--proxy-tunnel", "--insecure"]);
-    assert!(said(&output).contains("TLS to the proxy: the proxy answers in plain HTTP"), "{}", said(&output));
+    assert!(said(&output).contains("plain HTTP"), "{}", said(&output));
     assert_eq!(requests(&upstream), 0);
 }
 

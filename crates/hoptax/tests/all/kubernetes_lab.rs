@@ -189,11 +189,7 @@ fn nothing_remains_of_a_lab_that_is_stopped() {
     let Some(lab) = Lab::new() else { return };
     let mut running = lab.started();
     let second = lab.run(&["run", "true"]);
-    assert!(
-        text(&second.stderr).contains("another lab of this project is running"),
-        "{}",
-        text(&second.stderr)
-    );
+    assert!(text(&second.stderr).contains("another lab "), "{}", text(&second.stderr));
     send("TERM", running.id());
     assert_eq!(running.wait().expect("it ends").code(), Some(143));
     assert!(lab.is_gone() && lab.leaves_no_files());

