@@ -270,8 +270,10 @@ fn what_a_proxy_cannot_do_is_refused_before_anything_starts() {
     insta::assert_snapshot!(refused_plans(&[
         "gateways: [{ name: nginx, proxy: forward }]\n",
         "gateways: [{ name: external, url: \"http://a.test\", proxy_credentials: plan.yaml }]\n",
-        "upstream: { listen: unix }\ngateways: [{ name: external, url: \"http://a.test\", proxy: connect }]\n",
-        "upstream: { instances: 2 }\ngateways: [{ name: external, url: \"http://a.test\", proxy: forward }]\n",
+        "upstream: { listen: unix }\n\
+         gateways: [{ name: external, url: \"http://a.test\", proxy: connect }]\n",
+        "upstream: { instances: 2 }\n\
+         gateways: [{ name: external, url: \"http://a.test\", proxy: forward }]\n",
         "gateways: [{ name: apache, variant: forward, features: [gzip] }]\n",
         "upstream: { listen: unix }\ngateways: [{ name: apache, variant: connect }]\n",
         "upstream: { url: \"https://b.test\" }\ngateways: [{ name: external, url: \"http://a.test\", \
