@@ -5,9 +5,6 @@ use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "abort-ignored";
-const ADVICE: &str = "Let the gateway close its request to the upstream when the client has left (nginx: \
-                      `proxy_ignore_client_abort off`). If it reads on in order to fill a cache or a log, \
-                      report the tokens as a cost of its settings.";
 /// Smallest number of extra tokens for each stream that a client left. The upstream of a gateway learns one
 /// or two tokens later than that of direct that the client has left.
 const FEWEST: f64 = 4.0;
@@ -24,7 +21,9 @@ pub(super) fn rule() -> Rule {
             percent(SHARE)
         ),
         seen: "Model providers charge for tokens that nobody reads.",
-        advice: ADVICE,
+        advice: "Let the gateway close its request to the upstream when the client has left (nginx: \
+                 `proxy_ignore_client_abort off`). If it reads on in order to fill a cache or a log, report \
+                 the tokens as a cost of its settings.",
     }
 }
 

@@ -3,8 +3,6 @@
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, tunnel_refused};
 
 const CODE: &str = "cached-answers";
-const ADVICE: &str = "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or \
-    publish the figures as those of a cache.";
 /// Limit for the upstream's CPU time per request of a gateway, as a share of its CPU time per direct request.
 /// Below it, most requests did not reach the upstream.
 const IDLE: f64 = 0.1;
@@ -24,7 +22,8 @@ pub(super) fn rule() -> Rule {
             super::percent(IDLE)
         ),
         seen: "nginx with `proxy_cache` answered every request itself, and looked faster than direct.",
-        advice: ADVICE,
+        advice: "Switch the cache off. Or make each request different: path: \"/?n={{uuid}}\". Or publish \
+                 the figures as those of a cache.",
     }
 }
 

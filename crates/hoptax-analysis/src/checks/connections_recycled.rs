@@ -7,8 +7,6 @@ use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "connections-recycled";
-const ADVICE: &str = "Raise the number of requests per connection (nginx: `keepalive_requests`), or report \
-    this as a cost of the gateway.";
 /// Limit for ended connections ÷ requests.
 const RECYCLED: f64 = 1e-4;
 /// Smallest number of ended connections. Fewer can be those of a single reload.
@@ -25,7 +23,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "nginx ends each connection after 1,000 requests by default. A load generator counted 1.5 % of \
                its requests as errors; with retries, p99 rose from 1.8 to 4.5 ms.",
-        advice: ADVICE,
+        advice: "Raise the number of requests per connection (nginx: `keepalive_requests`), or report this \
+                 as a cost of the gateway.",
     }
 }
 

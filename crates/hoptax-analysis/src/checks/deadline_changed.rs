@@ -11,8 +11,6 @@ use hoptax_stats::share;
 use std::time::Duration;
 
 const CODE: &str = "deadline-changed";
-const ADVICE: &str =
-    "Let the gateway pass `grpc-timeout`, and compare its own time limits with the plan's `deadline`.";
 /// Limit for the change of a deadline, and for the share of calls that lost theirs. Gateways round deadlines
 /// to other units.
 const CHANGED: f64 = 0.01;
@@ -33,7 +31,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Without its deadline, an upstream works on for calls that clients have given up. With a \
                shorter one, it gives up calls that clients still wait for.",
-        advice: ADVICE,
+        advice: "Let the gateway pass `grpc-timeout`, and compare its own time limits with the plan's \
+                 `deadline`.",
     }
 }
 

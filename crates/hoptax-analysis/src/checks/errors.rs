@@ -2,17 +2,13 @@
 
 use super::{Finding, Rule, Severity, Subject, about, evidence, percent, tokens};
 use crate::causes;
-use crate::thresholds::DOUBTFUL;
+use crate::thresholds::{DOUBTFUL, MOST};
 use crate::trials::counts::failures;
 use hoptax_format::record::Counts;
 use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-const ADVICE: &str = "Read the gateway's log in the run directory. Lower the connections or the rate until \
-    the errors stop, or report the error share.";
-/// Limit for the share of failed requests. Above this share, the case is void.
-const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -24,7 +20,8 @@ pub(super) fn rule() -> Rule {
             percent(DOUBTFUL)
         ),
         seen: "Percentiles describe mainly the requests that succeeded.",
-        advice: ADVICE,
+        advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the \
+                 errors stop, or report the error share.",
     }
 }
 

@@ -3,8 +3,6 @@
 use super::{Finding, Rule, Severity, Subject, about, evidence};
 
 const CODE: &str = "event-failed";
-const ADVICE: &str =
-    "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials longer.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -16,7 +14,8 @@ pub(super) fn rule() -> Rule {
                 .into(),
         seen: "A failed event seems to cost nothing: a gateway that refuses a reload keeps its old \
                configuration.",
-        advice: ADVICE,
+        advice: "Read the gateway's log in the run directory. Schedule the event earlier, or make the trials \
+                 longer.",
     }
 }
 

@@ -5,8 +5,6 @@ use crate::Case;
 use hoptax_stats::share;
 
 const CODE: &str = "extension-differs";
-const ADVICE: &str = "Let the gateway pass `sec-websocket-extensions` in both directions. Or measure without \
-                      compression: `compression: none`.";
 /// Limit for the difference between the shares of compressed WebSockets. The handshake and the end of a
 /// WebSocket can be in different trials, so the shares are not exact.
 const DIFFERENT: f64 = 0.1;
@@ -21,7 +19,8 @@ pub(super) fn rule() -> Rule {
             percent(DIFFERENT)
         ),
         seen: "Compression costs more than forwarding, so only one side pays for it.",
-        advice: ADVICE,
+        advice: "Let the gateway pass `sec-websocket-extensions` in both directions. Or measure without \
+                 compression: `compression: none`.",
     }
 }
 

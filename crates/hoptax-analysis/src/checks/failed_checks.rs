@@ -1,15 +1,11 @@
 //! `failed-checks`: complete answers did not meet the plan's expectations.
 
 use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
-use crate::thresholds::DOUBTFUL;
+use crate::thresholds::{DOUBTFUL, MOST};
 use hoptax_format::grpc;
 use hoptax_stats::share;
 
 const CODE: &str = "failed-checks";
-const ADVICE: &str = "Send the request by hand and look at the answer. Remove the limit or filter that \
-    changes answers under load, or correct `expect`.";
-/// Limit for the share of unexpected answers. Above this share, the case is void.
-const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -21,7 +17,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Unexpected answers are often faster, and count in throughput and response times like all \
             others.",
-        advice: ADVICE,
+        advice: "Send the request by hand and look at the answer. Remove the limit or filter that changes \
+                 answers under load, or correct `expect`.",
     }
 }
 

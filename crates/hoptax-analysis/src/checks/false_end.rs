@@ -7,8 +7,6 @@ use crate::trials::counts::failures;
 use hoptax_stats::share;
 
 const CODE: &str = "false-end";
-const ADVICE: &str = "Let the gateway pass the failure: an error event, or a connection that is closed \
-                      within the response. Clients then know that the answer is a part.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -18,7 +16,8 @@ pub(super) fn rule() -> Rule {
                gateway than directly, and tokens are missing in streams that announced their end"
             .into(),
         seen: "A client then takes a part of an answer for all of it, and no load generator notices.",
-        advice: ADVICE,
+        advice: "Let the gateway pass the failure: an error event, or a connection that is closed within the \
+                 response. Clients then know that the answer is a part.",
     }
 }
 

@@ -8,9 +8,6 @@ use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, time_in
 use hoptax_record::Times;
 
 const CODE: &str = "first-event-held";
-const ADVICE: &str = "Look for a sleep, a smallest number of bytes or a check of the response's beginning \
-                      in the gateway's settings or source. If it is intended, report it as a part of the \
-                      time to the first content.";
 /// Shortest wait to report, µs. Shorter ones are work, or chance.
 const LEAST_US: f64 = 5_000.0;
 /// Limit for the wait ÷ the median age of all tokens. Below it, the other tokens are late too.
@@ -28,7 +25,9 @@ pub(super) fn rule() -> Rule {
             time_in_words(LEAST_US)
         ),
         seen: "One AI gateway sleeps for 25 ms before the first event of each stream.",
-        advice: ADVICE,
+        advice: "Look for a sleep, a smallest number of bytes or a check of the response's beginning in the \
+                 gateway's settings or source. If it is intended, report it as a part of the time to the \
+                 first content.",
     }
 }
 

@@ -13,8 +13,6 @@ use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;
 
 const CODE: &str = "frames-changed";
-const ADVICE: &str = "If pings are missing, idle limits behind the gateway may end streams: let it pass \
-                      them. If it adds pings or comments, report their interval with the figures.";
 /// Smallest number of pings that must be missing. Fewer can be due to chance.
 const FEWEST: f64 = 10.0;
 
@@ -28,7 +26,8 @@ pub(super) fn rule() -> Rule {
              each trial of the side with more must have some"
         ),
         seen: "A gateway that answers pings itself hides from the server that a client is gone.",
-        advice: ADVICE,
+        advice: "If pings are missing, idle limits behind the gateway may end streams: let it pass them. If \
+                 it adds pings or comments, report their interval with the figures.",
     }
 }
 

@@ -5,7 +5,7 @@
 //! the other side closes each connection after its first answer without saying so, every second request of a
 //! connection fails. These failures are part of this finding.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::trials::counts::failures;
 use hoptax_format::spec::{HttpVersion, Retry, is_idempotent};
@@ -184,14 +184,12 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
             ("retried", counts.retried.into()),
         ]);
     }
+    let severity = if lost.share > MOST && kept_elsewhere { Severity::Void } else { Severity::Warning };
     Some(Finding {
-        code: CODE,
-        severity: if lost.share > MOST && kept_elsewhere { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence,
         message: format!("{} {}.", lost.describe(case, counts.retried), compared(case, kept_elsewhere)),
         advice: lost.advice(case, can_retry),
+        ..about(CODE, severity, &case.case)
     })
 }
 

@@ -6,8 +6,6 @@ use crate::Trial;
 use hoptax_record::units::grouped;
 
 const CODE: &str = "limit-exceeded";
-const ADVICE: &str = "Configure a count that all workers share, or use one worker. Do not compare its price \
-    with that of a limit that is enforced.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -21,7 +19,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Two workers with counts of their own, which cost less, let 605 requests through in 3 s at a \
                limit of 100/s.",
-        advice: ADVICE,
+        advice: "Configure a count that all workers share, or use one worker. Do not compare its price with \
+                 that of a limit that is enforced.",
     }
 }
 

@@ -8,8 +8,6 @@ use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;
 
 const CODE: &str = "messages-differ";
-const ADVICE: &str = "Check the gateway's log, its retries and its filters of bodies. Gateways must pass \
-                      each message of a stream once and in order.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -19,7 +17,8 @@ pub(super) fn rule() -> Rule {
                did not, or far less often"
             .into(),
         seen: "A stream can end well although messages are missing, and no load generator counts them.",
-        advice: ADVICE,
+        advice: "Check the gateway's log, its retries and its filters of bodies. Gateways must pass each \
+                 message of a stream once and in order.",
     }
 }
 

@@ -3,14 +3,12 @@
 use super::rate_limit::{INEXACT, Limited, TOO_MANY};
 use super::{Finding, Rule, Severity, Subject, about, evidence, percent, tunnel_refused};
 use crate::Case;
-use crate::thresholds::{DOUBTFUL, MISDIRECTED};
+use crate::thresholds::{DOUBTFUL, MISDIRECTED, MOST};
 use hoptax_plan::GatewayKind;
 use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
-/// Limit for the share of rejected requests. Above this share, the case is void.
-const MOST: f64 = 0.5;
 const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no \
                       longer reject requests.";
 

@@ -8,9 +8,6 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 const CODE: &str = "request-altered";
-const ADVICE: &str = "If a field is missing, look for a list of supported parameters in the gateway's \
-                      settings (LiteLLM: `drop_params`). If one was added, such as `stream_options`, the \
-                      upstream does work that clients did not ask for.";
 /// Smallest difference to report between the shares of requests that have a field.
 const DIFFERENT: f64 = 0.01;
 
@@ -24,7 +21,9 @@ pub(super) fn rule() -> Rule {
             percent(DIFFERENT)
         ),
         seen: "A gateway that drops `max_tokens` makes answers longer.",
-        advice: ADVICE,
+        advice: "If a field is missing, look for a list of supported parameters in the gateway's settings \
+                 (LiteLLM: `drop_params`). If one was added, such as `stream_options`, the upstream does \
+                 work that clients did not ask for.",
     }
 }
 

@@ -5,8 +5,6 @@ use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent
 use hoptax_stats::share;
 
 const CODE: &str = "retries-after-abort";
-const ADVICE: &str = "Let the gateway stop its retries when the client has left. If it has none, look for \
-                      mirrored requests.";
 /// Largest number of extra requests for each stream that a client left. If there are more, something else
 /// causes them.
 const MOST: f64 = 10.0;
@@ -22,7 +20,8 @@ pub(super) fn rule() -> Rule {
             percent(DIFFERENT)
         ),
         seen: "Some gateways take a client that leaves for a failure, and ask the model again for nobody.",
-        advice: ADVICE,
+        advice: "Let the gateway stop its retries when the client has left. If it has none, look for \
+                 mirrored requests.",
     }
 }
 

@@ -6,8 +6,6 @@ use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent
 use hoptax_stats::share;
 
 const CODE: &str = "retries-multiply";
-const ADVICE: &str = "Switch the gateway's retries off, or limit them by a budget: SDKs of language models \
-                      already send requests again, and two layers of retries multiply each other.";
 /// Smallest number of extra requests ÷ requests of the clients.
 pub(super) const DIFFERENT: f64 = 0.01;
 /// Smallest number of extra requests.
@@ -28,7 +26,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Retries make a gateway's share of errors look better than direct's, and load an upstream \
                that is at its limit.",
-        advice: ADVICE,
+        advice: "Switch the gateway's retries off, or limit them by a budget: SDKs of language models \
+                 already send requests again, and two layers of retries multiply each other.",
     }
 }
 

@@ -13,8 +13,6 @@ use serde_json::json;
 use std::time::Duration;
 
 const CODE: &str = "silence";
-const ADVICE: &str = "Let the gateway pass comments, or send its own while it waits. Set its limits for \
-                      silent responses above the longest wait.";
 /// Smallest number of comments that must be missing, and of timeouts. Fewer can be due to chance.
 const FEWEST: f64 = 10.0;
 /// Shortest wait for a token that can explain timeouts. The time limits of gateways are longer.
@@ -33,7 +31,8 @@ pub(super) fn rule() -> Rule {
             duration_in_words(SLOW)
         ),
         seen: "A model that thinks for a minute sends comments, so that no proxy takes the stream for dead.",
-        advice: ADVICE,
+        advice: "Let the gateway pass comments, or send its own while it waits. Set its limits for silent \
+                 responses above the longest wait.",
     }
 }
 

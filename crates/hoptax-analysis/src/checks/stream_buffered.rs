@@ -14,9 +14,6 @@ use hoptax_record::report::{Latency, MessageTimes};
 use hoptax_stats::share;
 
 const CODE: &str = "stream-buffered";
-const ADVICE: &str = "Turn the gateway's buffering of responses off (nginx: `grpc_pass` for gRPC, \
-                      `proxy_buffering off` or `X-Accel-Buffering: no` for events; Apache: \
-                      `flushpackets=on`, `H2OutputBuffering off`), or report it as a cost of its settings.";
 /// Limit for the share of messages that arrived with the message before them. Below it, the p99 of the
 /// messages is not affected.
 pub(super) const TOGETHER: f64 = 0.01;
@@ -43,7 +40,9 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "A gateway that collects messages looks cheap, because it writes less often, while each \
                message arrives late.",
-        advice: ADVICE,
+        advice: "Turn the gateway's buffering of responses off (nginx: `grpc_pass` for gRPC, \
+                 `proxy_buffering off` or `X-Accel-Buffering: no` for events; Apache: `flushpackets=on`, \
+                 `H2OutputBuffering off`), or report it as a cost of its settings.",
     }
 }
 

@@ -7,9 +7,6 @@ use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "tunnel-refused";
-const ADVICE: &str = "Let the gateway pass upgrades. nginx needs `proxy_http_version 1.1` and the headers \
-                      `Upgrade` and `Connection`, Envoy `upgrade_configs`, Apache `upgrade=websocket`. Over \
-                      HTTP/2, it must allow extended CONNECT (RFC 8441).";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -21,7 +18,9 @@ pub(super) fn rule() -> Rule {
             .into(),
         seen: "A refused handshake is a fast answer, so it makes a gateway look better. A gateway without \
                settings for upgrades asks the upstream for a page instead.",
-        advice: ADVICE,
+        advice: "Let the gateway pass upgrades. nginx needs `proxy_http_version 1.1` and the headers \
+                 `Upgrade` and `Connection`, Envoy `upgrade_configs`, Apache `upgrade=websocket`. Over \
+                 HTTP/2, it must allow extended CONNECT (RFC 8441).",
     }
 }
 
