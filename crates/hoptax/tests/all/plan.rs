@@ -293,8 +293,7 @@ load: [{ loop: closed, connections: 1 }]
 
 #[test]
 fn check_and_run_refuse_plans_that_do_not_fit_and_leave_out_load_points() {
-    const LEFT_OUT: &str =
-        "left out: closed, 400 connections. 400 connections do not fit: hop-l4 would need 864";
+    const LEFT_OUT: &str = "left out: closed, 400 connections. ";
     let directory = tempfile::tempdir().unwrap();
     let plan = |connections: &str| {
         format!(

@@ -312,7 +312,7 @@ fn a_release_is_installed_only_with_its_checksum() {
         ("release", "9.9.9", "cannot download"),
         ("release", "../../evil", "needs a version such as"),
         ("pypi", "", "needs a version such as"),
-        ("npm", "1.2.3", "it must be source, release, pypi or path"),
+        ("npm", "1.2.3", "source, release, pypi or path"),
     ] {
         assert!(!installed(&mut runner, install, version), "{install} {version}");
         assert!(runner.printed.contains(said), "{install} {version}: {}", runner.printed);
