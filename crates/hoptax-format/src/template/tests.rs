@@ -97,6 +97,7 @@ fn columns_of_a_line_stay_together() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri reads no snapshots")]
 fn files_of_different_length_in_one_request_get_a_note() {
     let of = |path: &str, value: &str| {
         let headers = vec![("x".to_owned(), value.to_owned())];
@@ -155,6 +156,7 @@ fn the_seed_decides_what_is_random_and_workers_differ() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "Miri reads no snapshots")]
 fn errors_include_their_offset_and_a_remedy() {
     let mut told = String::new();
     let table: &[(&str, Place, usize)] = &[
