@@ -71,13 +71,7 @@ fn failure(
     let share = value.share.map_or(Some(1.0), |share| reader.unit(&share, units::share))?;
     let (at_place, at) = value.at.map_or((place, 0), |at| (at.place, at.value));
     let failure = LlmFailure { kind: value.kind.value, share, at };
-    match llm::check_failure(&failure, tokens.max(1)) {
-        Ok(()) => Some(failure),
-        Err(error) => {
-            reader.fault(at_place, error.message, error.help);
-            None
-        }
-    }
+    reader.accept(at_place, llm::check_failure(&failure, tokens.max(1))).map(|()| failure)
 }
 
 /// A request to a language model, beyond the path and the headers of its target.
@@ -295,18 +289,14 @@ fn prompt(
 /// Checks a prompt that can contain templates. Lines of files go into JSON as they are.
 fn check_text(reader: &mut Reader<'_>, place: Place, text: &str) {
     let faults_before = reader.faults.len();
-    if let Err(error) = llm::check_prompt(text.len() as u64) {
-        reader.fault(place, error.message, error.help);
-    }
+    reader.accept(place, llm::check_prompt(text.len() as u64));
     reader.template(Template { place, text, part: Part::Body, file: None });
     if reader.faults.len() > faults_before {
         return;
     }
     for name in template::files_named(text).unwrap_or_default() {
         let lines = reader.files.get(&name).and_then(|path| bounded::read_text(path, bounded::LINES).ok());
-        if let Err(error) = llm::check_lines(&name, lines.as_deref().unwrap_or_default()) {
-            reader.fault(place, error.message, error.help);
-        }
+        reader.accept(place, llm::check_lines(&name, lines.as_deref().unwrap_or_default()));
     }
 }
 

@@ -94,7 +94,12 @@ impl Reader<'_> {
         typed: &Placed<impl AsRef<str>>,
         parse: impl FnOnce(&str) -> Result<T, UnitError>,
     ) -> Option<T> {
-        parse(typed.value.as_ref()).map_err(|error| self.fault(typed.place, error.message, error.help)).ok()
+        self.accept(typed.place, parse(typed.value.as_ref()))
+    }
+
+    /// The value of a result. If it is an error, records the error.
+    pub(super) fn accept<T>(&mut self, place: Place, result: Result<T, UnitError>) -> Option<T> {
+        result.map_err(|error| self.fault(place, error.message, error.help)).ok()
     }
 
     pub(super) fn time(&mut self, typed: Option<Placed<crate::raw::Time>>, default: Duration) -> Duration {

@@ -40,9 +40,7 @@ pub(super) fn of_upstream(reader: &mut Reader<'_>, typed: Placed<RawUpstreamEven
         let message = "endless events without a `gap` would be sent without a pause";
         reader.fault(count_place, message, "add `gap`, such as 100ms");
     }
-    if let Err(error) = event_streams::check_write(bytes, per_write) {
-        reader.fault(place, error.message, error.help);
-    }
+    reader.accept(place, event_streams::check_write(bytes, per_write));
     let events = UpstreamEvents { count, gap, bytes, first, per_write, split: parts, heartbeat };
     let silence = gap.max(first).min(heartbeat.unwrap_or(Duration::MAX));
     let length = events.length();
