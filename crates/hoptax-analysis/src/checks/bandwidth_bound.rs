@@ -163,8 +163,7 @@ mod tests {
     use hoptax_record::Link;
 
     fn run(link: Option<f64>) -> Run {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0));
+        let mut run = Run::closed(1).with([via("nginx", 0)]);
         run.record.link = link.map(|bytes_per_second| Link { message_bytes: 65_536, bytes_per_second });
         run
     }

@@ -211,8 +211,7 @@ mod tests {
 
     #[test]
     fn a_warning_for_some_connections_before_a_limit_or_if_all_contenders_lose_them() {
-        let mut run = Run::closed(32);
-        run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100));
+        let run = Run::closed(32).with([via("direct", 0).first(), via("mine", 0).opened(100, 100)]);
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Warning);
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first().opened(1000, 1000)).push(via("mine", 0).opened(1000, 1000));
@@ -268,8 +267,7 @@ mod tests {
     #[test]
     fn names_them_too_if_the_requests_are_sent_again() {
         let load = LoadPoint { retry: Retry::IdleClose, ..closed_point(32, 1) };
-        let mut run = Run::with_load(vec![load]);
-        run.push(via("direct", 0).first()).push(closing("kong", 0, 990, 990));
+        let run = Run::with_load(vec![load]).with([via("direct", 0).first(), closing("kong", 0, 990, 990)]);
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         let Finding { evidence, message, advice, .. } = &findings[0];
@@ -277,8 +275,7 @@ mod tests {
         insta::assert_snapshot!(message);
         assert!(!advice.contains("retry"), "{advice}");
 
-        let mut run = Run::closed(32);
-        run.push(via("direct", 0).first()).push(closing("kong", 0, 1000, 0));
+        let mut run = Run::closed(32).with([via("direct", 0).first(), closing("kong", 0, 1000, 0)]);
         run.record.plan.targets[0].method = "POST".into();
         let findings = raised(&run, CODE);
         assert!(!findings[0].advice.contains("retry"), "a POST is never sent again: {}", findings[0].advice);

@@ -137,8 +137,7 @@ mod tests {
 
     #[test]
     fn not_raised_by_redirects_or_by_expected_statuses() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).status(302, 500));
+        let mut run = Run::closed(1).with([via("nginx", 0).status(302, 500)]);
         assert_eq!(raised(&run, CODE), []);
 
         let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("made with ours") };
