@@ -6,6 +6,7 @@
 //! for headers that a hop may change ([`HOP_BY_HOP`]). A pack lists the known differences of its gateway
 //! under `differences`. A listed difference must occur.
 
+mod case_of_rule;
 mod cases;
 mod grpc;
 mod http2;
