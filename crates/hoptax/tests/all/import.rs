@@ -4,6 +4,7 @@
 use crate::load::load;
 use crate::run::{run_directory, text, trials};
 use crate::support::nginx::Nginx;
+use crate::support::refusals::refusals;
 use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -140,27 +141,20 @@ fn inputs_that_cannot_be_imported_are_refused() {
     let log = scratch.file("log", line).display().to_string();
     let there = scratch.file("there.yaml", "").display().to_string();
     let place = scratch.path().display().to_string();
-    let told = [
-        vec![empty.as_str()],
-        vec!["/no/such/file"],
-        vec!["/tmp"],
-        vec![&prose],
-        vec![&har],
-        vec![&log, &har],
-        vec![&log, "--format", "$status"],
-        vec![&log, "--format", "squid"],
-        vec![&log, "--scale", "0"],
-        vec![&log, "--host", "other.test"],
-        vec![&log, "-o", &there],
-    ]
-    .map(|arguments| {
-        let output = hoptax().arg("import").args(&arguments).output().expect("runs");
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-        format!("{}\n=> {error}", arguments.join(" ")).replace(&place, "PLACE")
-    })
-    .concat();
-    insta::assert_snapshot!(told);
+    let lines = [
+        &[empty.as_str()][..],
+        &["/no/such/file"],
+        &["/tmp"],
+        &[prose.as_str()],
+        &[har.as_str()],
+        &[log.as_str(), &har],
+        &[log.as_str(), "--format", "$status"],
+        &[log.as_str(), "--format", "squid"],
+        &[log.as_str(), "--scale", "0"],
+        &[log.as_str(), "--host", "other.test"],
+        &[log.as_str(), "-o", &there],
+    ];
+    insta::assert_snapshot!(refusals(&["import"], &lines).replace(&place, "PLACE"));
 }
 
 #[test]
@@ -193,7 +187,5 @@ fn the_upstream_answers_by_path() {
             assert!((mean / ((least + most) / 2.0) - 1.0).abs() < 0.3, "{path}: {mean}");
         }
     }
-    let refused = hoptax().args(["upstream", "--answer", "{ path: users }"]).output().expect("runs");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("does not start with `/`"), "{}", text(&refused.stderr));
+    insta::assert_snapshot!(refusals(&["upstream"], &[&["--answer", "{ path: users }"]]));
 }

@@ -247,7 +247,7 @@ pub(crate) fn wait_until_gone(pids: &BTreeSet<u32>) {
     });
 }
 
-fn send(signal: &str, pid: u32) {
+pub(crate) fn send(signal: &str, pid: u32) {
     let status = Command::new("kill").args([signal, &pid.to_string()]).status().expect("kill runs");
     assert!(status.success());
 }

@@ -1,4 +1,4 @@
-//! Errors of commands that hoptax refuses, for snapshots.
+//! Errors of commands and plans that hoptax refuses, for snapshots.
 
 use super::{Scratch, hoptax};
 use std::process::Command;
@@ -20,14 +20,26 @@ pub(crate) fn refusals(before: &[&str], lines: &[&[&str]]) -> String {
     lines.iter().map(shown).collect()
 }
 
+/// `hoptax check` for this plan. A plan without a load gets one.
+fn check(scratch: &Scratch, plan: &str) -> Command {
+    let load = if plan.contains("load:") { "" } else { "load: [{ loop: closed, connections: 1 }]\n" };
+    let mut command = hoptax();
+    command.arg("check").arg(scratch.file("plan.yaml", &format!("{plan}{load}")));
+    command
+}
+
+/// Output of `hoptax check` for this plan. Panics if it is refused.
+#[track_caller]
+pub(crate) fn accepted(plan: &str) -> String {
+    let output = check(&Scratch::new(), plan).output().expect("it runs");
+    assert!(output.status.success(), "{plan}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// Each of these plans with the error of `hoptax check`. A plan without a load gets one.
 pub(crate) fn refused_plans(plans: &[impl AsRef<str>]) -> String {
     let scratch = Scratch::new();
-    let shown = |plan: &str| {
-        let load = if plan.contains("load:") { "" } else { "load: [{ loop: closed, connections: 1 }]\n" };
-        let path = scratch.file("plan.yaml", &format!("{plan}{load}"));
-        format!("{plan}=> {}", refused(hoptax().arg("check").arg(path)))
-    };
+    let shown = |plan: &str| format!("{plan}=> {}", refused(&mut check(&scratch, plan)));
     let all: String = plans.iter().map(|plan| shown(plan.as_ref())).collect();
     all.replace(&scratch.path().display().to_string(), "PLACE")
 }
