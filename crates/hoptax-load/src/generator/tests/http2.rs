@@ -332,7 +332,7 @@ fn a_server_without_http2_is_named() {
     let closing = Server::new(|mut connection, _| {
         let _ = connection.read(&mut [0; 1024]);
     });
-    is_refused(&multiplexed(&closing, 1, 1), "HTTP/2: the server closed the connection");
+    is_refused(&multiplexed(&closing, 1, 1), "closed the connection");
     let mute = Server::new(silent);
     let timeouts = Timeouts::all(100 * MILLISECOND);
     is_refused(&LoadSpec { timeouts, ..multiplexed(&mute, 1, 1) }, "HTTP/2 settings");
