@@ -336,12 +336,4 @@ mod tests {
         insta::assert_snapshot!(one_line(&terminal(&model, 120, false)));
         assert!(markdown(&model).contains(", not distinguishable |"), "{}", markdown(&model));
     }
-
-    #[test]
-    fn a_run_without_features_has_no_prices() {
-        let model = hoptax_analysis::fixture::sample().model();
-        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
-            assert!(!text.contains("Price of"), "{text}");
-        }
-    }
 }

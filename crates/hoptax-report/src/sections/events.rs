@@ -212,12 +212,4 @@ mod tests {
         fits(&terminal(&model, 80, false), 80);
         assert!(html(&model).expect("a page").contains("<h3>a&lt;b, closed loop"));
     }
-
-    #[test]
-    fn without_events_there_is_no_section() {
-        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
-            assert!(!text.contains("the events"), "{text}");
-        }
-    }
 }

@@ -64,7 +64,7 @@ pub(crate) fn html(model: &Model) -> String {
 mod tests {
     use crate::fixture::*;
     use crate::formats::html::words;
-    use crate::{Model, html, json, markdown, terminal};
+    use crate::{Model, html, markdown, terminal};
 
     fn model() -> Model {
         let mut run = Run::closed(8);
@@ -96,14 +96,6 @@ mod tests {
         insta::assert_snapshot!(markdown);
         let page = html(&model).expect("a page");
         assert!(page.contains("a&lt;b · bench-1") && page.contains("<h2 id=\"generators\">"), "{page}");
-    }
-
-    #[test]
-    fn a_single_generator_has_no_table() {
-        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), words(&model), json(&model)] {
-            assert!(!text.contains("enerators"), "{text}");
-        }
     }
 
     #[test]

@@ -101,12 +101,4 @@ mod tests {
             assert!(!text.contains("· quiet"), "{text}");
         }
     }
-
-    #[test]
-    fn without_recorded_steal_there_is_no_line() {
-        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("drawn")] {
-            assert!(!text.contains("windows were quiet") && !text.contains("· quiet"), "{text}");
-        }
-    }
 }
