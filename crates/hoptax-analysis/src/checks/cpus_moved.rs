@@ -80,6 +80,5 @@ mod tests {
     #[test]
     fn not_raised_if_all_trials_have_the_same_placement() {
         assert_eq!(raised(&moved(0), CODE), []);
-        assert_eq!(raised(&Run::steady(4, 100, &[("nginx", 150)]), CODE), []);
     }
 }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_rounding_time_spent_health_checks_or_failures_or_without_deadlines() {
+    fn not_raised_by_rounding_time_spent_health_checks_or_failures() {
         for (gateway, why) in [
             (via("nginx", 0).deadlines_ms(1000, 4960, 5040), "rounding"),
             (via("nginx", 0).all_at_us(500_000).deadlines_ms(1000, 4600, 5000), "time spent"),
@@ -163,7 +163,6 @@ mod tests {
         ] {
             assert_eq!(raised(&run(gateway), CODE), [], "{why}");
         }
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
         let mut mix = Run::closed(1);
         mix.push(via("direct", 0).first().deadlines_ms(100, 5000, 5000));
         mix.push(via("nginx", 0).deadlines_ms(80, 5000, 5000));

@@ -126,7 +126,6 @@ mod tests {
         assert_eq!(raised(&run(unnumbered, unnumbered), CODE), []);
         assert_eq!(raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 18), CODE), [], "chance");
         assert_eq!(raised(&run(|_| (), |counts| counts.merged_in_read = 500), CODE), []);
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
         let mut run = Run::closed(1).streams(Carrier::Events, UNKNOWN);
         run.push(via("direct", 0).first().server_stream_us(40, 1000));
         run.push(via("nginx", 0).server_stream_us(90, 1000).message_counts(|counts| counts.received = 9_000));

@@ -99,9 +99,8 @@ mod tests {
     }
 
     #[test]
-    fn not_raised_by_the_same_fields_or_without_a_language_model() {
+    fn not_raised_by_the_same_fields_or_chance() {
         assert_eq!(found(&[("model", 1000), ("max_tokens", 505)]), []);
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
         for (with_maximum, expected) in [(560, 0), (0, 1)] {
             let mut mixed = run(&[("model", 1000), ("max_tokens", with_maximum)]);
             mixed.record.plan.targets.push(mixed.record.plan.targets[0].clone());

@@ -120,7 +120,6 @@ mod tests {
             assert_eq!(raised(&accepted, code), [], "{code}");
         }
         assert_eq!(raised(&run(trial("direct", 403, 300), trial("nginx", 403, 310)), CODE), []);
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), [], "no WebSockets");
         let run = run(trial("direct", 101, 0), trial("nginx", 404, 900).ledger_requests(100));
         for code in ["amplification", "different-work", "rejections-counted"] {
             assert_eq!(raised(&run, code), [], "{code}");

@@ -49,14 +49,6 @@ mod tests {
     #[test]
     fn raised_by_one_connection_and_void_by_many() {
         let run = Run::closed(1).with([via("one", 0).unasked(1), via("many", 0).unasked(20)]);
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
-        let found: Vec<Severity> = findings.iter().map(|finding| finding.severity).collect();
-        assert_eq!(found, [Severity::Void, Severity::Warning]);
-    }
-
-    #[test]
-    fn not_raised_by_none() {
-        assert_eq!(raised(&Run::steady(2, 100, &[("nginx", 150)]), CODE), []);
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 }
