@@ -3,7 +3,7 @@
 
 use crate::load::load;
 use crate::origin::Origin;
-use crate::support::Scratch;
+use crate::support::{Scratch, succeed};
 use crate::tls;
 use std::process::Command;
 
@@ -42,8 +42,7 @@ fn a_request_without_a_body_states_its_length_as_curl_does() {
     assert_eq!(own.matches("content-length: 5\r\n").count(), 1, "{own}");
 
     let url = format!("http://{}/bytes?3", origin.address);
-    let curl = Command::new("curl").args(["-s", "-d", "", &url]).output().expect("curl runs");
-    assert!(curl.status.success());
+    succeed(Command::new("curl").args(["-s", "-d", "", &url]));
     let sent = origin.heads().pop().expect("curl's").to_ascii_lowercase();
     assert!(sent.contains("\r\ncontent-length: 0\r\n"), "{sent}");
 

@@ -3,7 +3,7 @@
 
 use crate::support::refusals::refusals;
 use crate::support::sockets::listening;
-use crate::support::{PATIENCE, hoptax};
+use crate::support::{PATIENCE, hoptax, succeed};
 use crate::world::{driver_for, is_missing, running_plan, started};
 use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
@@ -180,9 +180,7 @@ fn nginx_haproxy_and_envoy_pass_on_calls_as_their_packs_list() {
     if packs.is_empty() {
         return;
     }
-    let output = hoptax().args(["lint", "--grpc"]).args(&packs).output().expect("it runs");
-    let reported = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+    let reported = succeed(hoptax().args(["lint", "--grpc"]).args(&packs));
     assert_eq!(reported.matches(" over gRPC: 20 cases, ").count(), packs.len(), "{reported}");
 }
 
@@ -217,9 +215,7 @@ fn nginx_haproxy_and_envoy_pass_on_events_websockets_and_tokens_as_their_packs_l
         ("--llm", " with OpenAI's chat completions: 31 cases, "),
         ("--llm=anthropic", " with Anthropic's messages: 3 cases, "),
     ] {
-        let output = hoptax().args(["lint", option]).args(&packs).output().expect("it runs");
-        let reported = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+        let reported = succeed(hoptax().args(["lint", option]).args(&packs));
         assert_eq!(reported.matches(count).count(), packs.len(), "{reported}");
     }
 }

@@ -2,7 +2,7 @@
 //! and its libraries, so no image is pulled. If no docker engine answers, the tests are skipped.
 
 use crate::support::refusals::refused_plans;
-use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, skip, succeed, wait_until};
 use crate::world::{exe, get, http_upstream, is_missing, running_plan, started};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
@@ -148,8 +148,7 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
     let out = world.path().join("results");
     let mut command = hoptax();
     command.arg("run").arg(plan).arg("--packs").arg(world.path().join("packs")).arg("--out").arg(&out);
-    let reported = command.arg("--accept-void").output().expect("it runs");
-    assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
+    succeed(command.arg("--accept-void"));
     let directory = std::fs::read_dir(out).expect("results").flatten().next().expect("one run").path();
     let report = crate::support::json(hoptax().arg("report").arg(directory).args(["--format", "json"]));
     let boxed = crate::run::case(&report, "boxed");

@@ -1,8 +1,7 @@
 //! `hoptax history`, on directories of generated runs.
 
 use crate::report::fixture::Run;
-use crate::run::text;
-use crate::support::{Json, Scratch, hoptax, json, refusals};
+use crate::support::{Json, Scratch, hoptax, json, refusals, succeed};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -44,9 +43,7 @@ fn history(root: &Scratch, arguments: &[&str]) -> Command {
 }
 
 fn said(root: &Scratch, arguments: &[&str]) -> String {
-    let output = history(root, arguments).output().expect("runs");
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout).to_owned()
+    succeed(&mut history(root, arguments))
 }
 
 /// Each of these command lines with its error, for a snapshot.
@@ -234,11 +231,7 @@ fn an_empty_directory_has_no_runs() {
 fn the_results_directory_is_an_argument_or_an_option() {
     let root = nights();
     let path = root.path().to_str().expect("text");
-    let printed = |arguments: &[&str]| {
-        let output = hoptax().arg("history").args(arguments).output().expect("runs");
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout).to_owned()
-    };
+    let printed = |arguments: &[&str]| succeed(hoptax().arg("history").args(arguments));
     let list = printed(&[path, "list"]);
     assert!(list.contains(FIRST) && list.contains(THIRD), "{list}");
     for arguments in [&[path][..], &["--root", path], &["--root", path, "list"], &["list", "--root", path]] {

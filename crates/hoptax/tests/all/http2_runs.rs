@@ -4,7 +4,7 @@ use crate::findings::two_ports;
 use crate::run::{case, cases, measured, run, text};
 use crate::support::nginx::Nginx;
 use crate::support::streams::{StreamServer, Wrong};
-use crate::support::{Json, Scratch, hoptax};
+use crate::support::{Json, Scratch, hoptax, succeed};
 use crate::world::is_missing;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -280,12 +280,8 @@ fn no_request_is_lost_when_nginx_sends_goaway() {
     let server = format!("server {{ listen {address} http2; location / {{ return 200 hello; }} }}");
     let _nginx = Nginx::start(address, &format!("access_log off; keepalive_requests 1000; {server}"));
     let url = format!("http://{address}/");
-    let output = hoptax()
-        .args(["load", &url, "--http", "2", "--streams", "16", "-c", "2", "-n", "20000", "--json"])
-        .output()
-        .expect("it runs");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let case: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let arguments = ["load", &url, "--http", "2", "--streams", "16", "-c", "2", "-n", "20000", "--json"];
+    let case: Json = serde_json::from_str(&succeed(hoptax().args(arguments))).expect("JSON");
     let (counts, http2) = (&case["counts"], &case["http2"]);
     assert_eq!((&counts["scheduled"], &counts["ok"]), (&20_000.into(), &20_000.into()), "{counts}");
     let goaways = http2["goaways"].as_u64().expect("a count");

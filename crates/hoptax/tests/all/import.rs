@@ -5,7 +5,7 @@ use crate::load::load;
 use crate::run::{run_directory, text, trials};
 use crate::support::nginx::Nginx;
 use crate::support::refusals::refusals;
-use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
+use crate::support::{PATIENCE, Scratch, hoptax, json, succeed, wait_until, yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -65,9 +65,7 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
     });
 
     let plan = scratch.path().join("traffic.yaml");
-    let imported =
-        hoptax().arg("import").arg(service.file("access.log")).arg("-o").arg(&plan).output().expect("runs");
-    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    succeed(hoptax().arg("import").arg(service.file("access.log")).arg("-o").arg(&plan));
     let written = std::fs::read_to_string(&plan).expect("written");
     assert!(!written.contains("secret") && !written.contains("abc"), "{written}");
     let read = yaml::read(&written).expect("YAML");
@@ -92,9 +90,7 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
         assert!(written.contains(part), "{part}: {written}");
     }
 
-    let checked = hoptax().arg("check").arg(&plan).output().expect("runs");
-    let shown = text(&checked.stdout);
-    assert!(checked.status.success(), "{shown}{}", text(&checked.stderr));
+    let shown = succeed(hoptax().arg("check").arg(&plan));
     assert!(shown.contains("access.log") && shown.contains("100 % of 6000"), "{shown}");
 
     let sets = [
@@ -108,9 +104,8 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
     sets.iter().for_each(|set| {
         run.args(["--set", set]);
     });
-    let output = run.output().expect("runs");
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    assert!(text(&output.stdout).contains("traffic of access.log"), "{}", text(&output.stdout));
+    let shown = succeed(&mut run);
+    assert!(shown.contains("traffic of access.log"), "{shown}");
     let measured = trials(&run_directory(&scratch));
     assert_eq!(measured.len(), 2 * (2 + 3), "direct twice in each round");
     for trial in measured {

@@ -5,7 +5,7 @@ use crate::findings::two_ports;
 use crate::run::{measured, report, run, run_directory, run_to_success, text};
 use crate::support::nginx::Nginx;
 use crate::support::server::{Response, Server};
-use crate::support::{Json, PATIENCE, Scratch, own_listener, wait_until};
+use crate::support::{Json, PATIENCE, Scratch, own_listener, succeed, wait_until};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -14,12 +14,8 @@ use std::time::{Duration, Instant};
 /// The certificate that `openssl req -x509` creates for `127.0.0.1`, and its key, as files.
 fn usual_certificate(scratch: &Scratch) -> [String; 2] {
     let files = ["own.pem", "own.key"].map(|name| scratch.path().join(name).display().to_string());
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"])
-        .args(["-out", &files[0], "-keyout", &files[1]])
-        .output()
-        .expect("openssl runs");
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    let usual = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"];
+    succeed(Command::new("openssl").args(usual).args(["-out", &files[0], "-keyout", &files[1]]));
     files
 }
 

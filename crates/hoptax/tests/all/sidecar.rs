@@ -3,7 +3,7 @@
 use crate::load::KilledOnDrop;
 use crate::run::{run_directory, run_to_success, text, trials};
 use crate::support::refusals::{refused, refused_plans};
-use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, skip, succeed, wait_until};
 use crate::world::{Running, driver_for, exe, get, is_missing, pack_gateway, running_plan, started};
 use hoptax_format::spec::TargetSpec;
 use hoptax_host::tree::descendants;
@@ -32,10 +32,7 @@ fn sidecar(label: &str, pack: &str) -> Gateway {
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {
-    let output =
-        Command::new(program).args(arguments).output().unwrap_or_else(|_| panic!("{program} is there"));
-    assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
+    succeed(Command::new(program).args(arguments))
 }
 
 /// Pid of an Envoy that is a descendant of `root` and runs in another network namespace than this test.
@@ -228,11 +225,7 @@ fn both_variants_are_rendered_with_their_differences() {
     let scratch = Scratch::new();
     let plan = PLAN.replace("gateways: [", "gateways: [{ name: istio-sidecar, label: usual }, ");
     let plan = scratch.file("plan.yaml", &plan);
-    let render = |label: &str| {
-        let output = hoptax().arg("render").arg(&plan).args(["--gateway", label]).output().expect("it runs");
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
+    let render = |label: &str| succeed(hoptax().arg("render").arg(&plan).args(["--gateway", label]));
     let (usual, tuned) = (render("usual"), render("sidecar"));
     for words in ["use_original_dst: true", "type: ORIGINAL_DST", "127.0.0.6", "0.0.0.0, port_value: 15006"] {
         assert!(usual.contains(words), "`{words}` in: {usual}");

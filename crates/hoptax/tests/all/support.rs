@@ -31,6 +31,15 @@ pub(crate) fn hoptax() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hoptax"))
 }
 
+/// Standard output of a command. Panics if it fails.
+#[track_caller]
+pub(crate) fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+    printed
+}
+
 /// Runs a command and parses its output as JSON.
 pub(crate) fn json(command: &mut Command) -> Json {
     let output = command.output().expect("it runs");

@@ -2,7 +2,7 @@
 //! machine.
 
 use crate::run::text;
-use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, skip, succeed, wait_until};
 use crate::world::exe;
 use hoptax_lab::fake;
 use hoptax_plan::{Host, HostKind, Plan, Terraform, TerraformReach};
@@ -105,9 +105,7 @@ impl Site {
     fn by_hand(&self, words: &[&str]) -> String {
         let mut command = Command::new("terraform");
         command.arg(format!("-chdir={}", self.infra().display())).args(words).env("CHECKPOINT_DISABLE", "1");
-        let output = command.output().expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        succeed(&mut command)
     }
 }
 

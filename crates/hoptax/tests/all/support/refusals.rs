@@ -1,6 +1,6 @@
 //! Errors of commands and plans that hoptax refuses, for snapshots.
 
-use super::{Scratch, hoptax};
+use super::{Scratch, hoptax, succeed};
 use std::process::Command;
 
 /// Standard error of a command. Panics if the exit code is not 2.
@@ -31,9 +31,7 @@ fn check(scratch: &Scratch, plan: &str) -> Command {
 /// Output of `hoptax check` for this plan. Panics if it is refused.
 #[track_caller]
 pub(crate) fn accepted(plan: &str) -> String {
-    let output = check(&Scratch::new(), plan).output().expect("it runs");
-    assert!(output.status.success(), "{plan}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    succeed(&mut check(&Scratch::new(), plan))
 }
 
 /// Each of these plans with the error of `hoptax check`. A plan without a load gets one.
