@@ -7,7 +7,7 @@ use crate::raw::{
     Bytes, JsonText, Placed, RawCompression, RawExpect, RawGateway, RawGrpc, RawMessage, RawTarget, Short,
     Sweep, Text,
 };
-use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm, calls, units};
+use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm, calls};
 use hoptax_format::grpc::{self, Status};
 use hoptax_format::messages::StreamSpec;
 use hoptax_format::spec::{Check, HttpVersion};
@@ -56,10 +56,7 @@ pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut 
         reader.fault(method.place, message, "write the name alone, such as Say");
     }
     let deadline_ns = deadline.and_then(|typed| {
-        let deadline = reader.unit(&typed, units::duration)?;
-        if deadline.is_zero() {
-            reader.fault(typed.place, "`deadline` is zero", "write a longer time, or remove it");
-        }
+        let deadline = reader.time_above_zero(&typed, "deadline", "write a longer time, or remove it")?;
         u64::try_from(deadline.as_nanos()).ok()
     });
     let name = format!("{}/{}", service.value, method.value);

@@ -314,10 +314,7 @@ fn leave(
     }
     match typed {
         RawLeave { after: Some(after), after_tokens: None } => {
-            let time = reader.unit(&after, units::duration)?;
-            if time.is_zero() {
-                reader.fault(after.place, "`after` is zero", "write a longer time, such as 200ms");
-            }
+            let time = reader.time_above_zero(&after, "after", "write a longer time, such as 200ms")?;
             Some(Leave::AfterNs(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
         }
         RawLeave { after: None, after_tokens: Some(after) } => {
@@ -358,10 +355,7 @@ fn pause(
         let message = format!("no token would follow the pause: a response has {tokens} tokens");
         reader.fault(after_tokens.place, message, "write a lower number, or raise `tokens`");
     }
-    let length = reader.unit(&time, units::duration)?;
-    if length.is_zero() {
-        reader.fault(time.place, "`time` is zero", "write a longer time, such as 2s");
-    }
+    let length = reader.time_above_zero(&time, "time", "write a longer time, such as 2s")?;
     reader.unread.push((time.place, length));
     Some(Pause { after_tokens: number, time_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX) })
 }

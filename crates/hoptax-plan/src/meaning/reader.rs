@@ -106,6 +106,20 @@ impl Reader<'_> {
         typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
     }
 
+    /// Reads a time that must not be zero. `key` is its name in the error.
+    pub(super) fn time_above_zero(
+        &mut self,
+        typed: &Placed<crate::raw::Time>,
+        key: &str,
+        help: &str,
+    ) -> Option<Duration> {
+        let time = self.unit(typed, units::duration)?;
+        if time.is_zero() {
+            self.fault(typed.place, format!("`{key}` is zero"), help);
+        }
+        Some(time)
+    }
+
     /// Reads a count from 1 to `most`. A larger count is probably a typing error.
     pub(super) fn count(&mut self, typed: Option<&Placed<u32>>, key: &str, default: u32, most: u32) -> u32 {
         let Some(&Placed { place, value }) = typed else { return default };
