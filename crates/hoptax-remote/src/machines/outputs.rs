@@ -190,10 +190,9 @@ mod tests {
     fn missing_outputs_are_named() {
         let outputs = Outputs::read(TEXT).expect("outputs");
         assert_eq!(outputs.missing(&["edge", "none", "nothing"]), ["none", "nothing"]);
-        assert!(outputs.described().starts_with("It has clients, edge, "), "{}", outputs.described());
         let empty = Outputs::read("{}").expect("outputs");
         assert_eq!(empty.missing(&["edge"]), ["edge"]);
-        assert!(empty.described().contains("was not applied"));
+        insta::assert_snapshot!([outputs.described(), empty.described()].join("\n"));
         assert!(Outputs::read("Warning: No outputs found").is_err());
     }
 }
