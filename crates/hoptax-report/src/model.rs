@@ -205,11 +205,6 @@ impl Model {
             || self.starts.iter().any(|one| one.measured > 0)
     }
 
-    /// True if any finding is `void`, even if it does not concern the answer.
-    pub fn has_void_figures(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Void)
-    }
-
     /// True if a `void` finding makes the verdict doubtful. Budgets of counts and of memory hold on a
     /// disturbed machine too.
     pub fn has_void_verdict(&self) -> bool {

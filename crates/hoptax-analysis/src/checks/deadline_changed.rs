@@ -146,10 +146,7 @@ mod tests {
         insta::assert_snapshot!(texts(&findings));
         let longer = raised(&run(via("nginx", 0).deadlines_ms(1000, 5000, 6000)), CODE);
         let shorter = raised(&run(via("nginx", 0).deadlines_ms(1000, 4900, 5000)), CODE);
-        for (findings, words) in [(longer, "5 s reached the upstream as 6 s, so"), (shorter, "5 s reached")] {
-            assert!(findings[0].message.contains(words), "{}", findings[0].message);
-            assert!(!findings[0].message.contains("without"), "{}", findings[0].message);
-        }
+        insta::assert_snapshot!(texts(&[longer, shorter].concat()));
     }
 
     #[test]
