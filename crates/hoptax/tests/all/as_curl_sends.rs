@@ -1,7 +1,7 @@
 //! Requests of `hoptax load` as a server receives them, in cases where curl and browsers have a rule of their
 //! own.
 
-use crate::load::load;
+use crate::load::{case, load, loaded};
 use crate::origin::Origin;
 use crate::support::{Scratch, succeed};
 use crate::tls;
@@ -12,8 +12,7 @@ fn heads(url: &str, origin: &Origin, options: &[&str]) -> Vec<String> {
     let before = origin.heads().len();
     let address = origin.address.to_string();
     let count: &[&str] = if options.contains(&"-n") { &[] } else { &["-n", "1"] };
-    let output = load(&[&[url, "-c", "1", "--connect-to", &address], count, options].concat());
-    assert!(output.status.success(), "{options:?}: {}", String::from_utf8_lossy(&output.stderr));
+    loaded(&[&[url, "-c", "1", "--connect-to", &address], count, options].concat());
     origin.heads()[before..].iter().map(|head| head.to_ascii_lowercase()).collect()
 }
 
@@ -79,10 +78,8 @@ fn a_dot_at_the_end_of_a_name_is_not_part_of_the_tls_name() {
     let scratch = Scratch::new();
     let ca = scratch.file("ca.pem", &format!("\u{feff}{}", authority.pem())).display().to_string();
     let (url, address) = (format!("https://{}.:443/", tls::NAME), nginx.address.to_string());
-    let output = load(&[&url, "-n", "2", "-c", "1", "--ca", &ca, "--connect-to", &address, "--json"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("\"ok\": 2") || text.contains("\"ok\":2"), "{text}");
+    let case = case(&[&url, "-n", "2", "-c", "1", "--ca", &ca, "--connect-to", &address]);
+    assert_eq!(case["counts"]["ok"], 2, "{case}");
 }
 
 #[test]
@@ -115,8 +112,6 @@ fn a_refused_answer_names_its_line() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("`this is not HTTP`"), "{text}");
     let odd = ["http://a.test/odd", "-n", "3", "-c", "1", "--connect-to", &address];
-    let output = load(&[&odd[..], &["--expect-body-equals", "ok"]].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = loaded(&[&odd[..], &["--expect-body-equals", "ok"]].concat());
     assert!(text.contains("200: 3"), "{text}");
 }

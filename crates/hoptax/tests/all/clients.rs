@@ -2,7 +2,7 @@
 //! they do not expect.
 
 use crate::load::{Upstream, load};
-use crate::run::{run, run_directory, text, trials};
+use crate::run::{run, run_directory, run_to_success, text, trials};
 use crate::support::haproxy::Haproxy;
 use crate::support::refusals::refused_plans;
 use crate::support::server::{Response, Server};
@@ -218,8 +218,7 @@ fn a_plan_whose_direct_is_refused_ends_after_verification() {
     assert_eq!(trials(&run_directory(&scratch)).len(), 0);
     // If the plan expects this status, it is measured.
     let expecting = plan.replace("load:", "target: { path: /, expect: { status: 401 } }\nload:");
-    let output = run(&Scratch::new(), &expecting, &["--accept-void"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    run_to_success(&Scratch::new(), &expecting, &["--accept-void"]);
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Runs with gRPC calls: through hops and gateways, and with planted faults.
 
 use crate::http2_runs::measured_through;
-use crate::run::{case, cases, measured, text};
+use crate::run::{case, cases, measured};
 use crate::support::streams::Wrong;
-use crate::support::{Json, hoptax, json};
+use crate::support::{Json, hoptax, json, succeed};
 use crate::wire::Server;
 use crate::world::is_missing;
 use std::collections::BTreeSet;
@@ -88,10 +88,7 @@ fn a_load_of_calls_counts_their_statuses() {
         assert_eq!(counts["ok"].as_u64(), ok, "{url}");
         assert_eq!(counts["status"], serde_json::json!({ "200": 2000 }), "{url}");
         let expected = ["--expect-grpc", "ok,unavailable", "--fail-above", "0%"];
-        let accepted = hoptax().args(["load", &url]).args(call).args(["-n", "200"]).args(expected).output();
-        let accepted = accepted.expect("it runs");
-        assert!(accepted.status.success(), "{}", text(&accepted.stdout));
-        let said = text(&accepted.stdout);
+        let said = succeed(hoptax().args(["load", &url]).args(call).args(["-n", "200"]).args(expected));
         assert!(said.contains("gRPC status") && said.contains("UNAVAILABLE: "), "{said}");
     }
 }

@@ -1,8 +1,8 @@
 //! `hoptax import`: the plan from a log of the real nginx must contain the log's mix, and must work with real
 //! gateways.
 
-use crate::load::load;
-use crate::run::{run_directory, text, trials};
+use crate::load::case;
+use crate::run::{run_directory, trials};
 use crate::support::nginx::Nginx;
 use crate::support::refusals::refusals;
 use crate::support::{PATIENCE, Scratch, hoptax, json, succeed, wait_until, yaml};
@@ -55,10 +55,9 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
     let (service, scratch) = (Service::start(), Scratch::new());
     let mix = scratch.file("mix.yaml", MIX).display().to_string();
     let (socket, count) = (service.file("socket"), REQUESTS.to_string());
-    let few = ["-n", &count, "-c", "4", "--json"];
-    let sent = load(&[&["http://shop.test", "--targets", &mix, "--unix", &socket][..], &few].concat());
-    assert!(sent.status.success(), "{}", text(&sent.stderr));
-    let sent = by_target(&serde_json::from_slice(&sent.stdout).expect("JSON"));
+    let few = ["-n", &count, "-c", "4"];
+    let sent = case(&[&["http://shop.test", "--targets", &mix, "--unix", &socket][..], &few].concat());
+    let sent = by_target(&sent);
     wait_until("every request is logged", PATIENCE, || {
         std::fs::read_to_string(service.file("access.log"))
             .is_ok_and(|log| log.lines().count() as u64 == REQUESTS)

@@ -1,7 +1,7 @@
 //! Tests that the options of `hoptax load` have an effect at the server: the real nginx, or the upstream with
 //! its ledger.
 
-use crate::load::{KilledOnDrop, Upstream, case, load};
+use crate::load::{KilledOnDrop, Upstream, case, load, loaded};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::{connections, tls};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,9 +11,7 @@ use std::process::Stdio;
 /// The summary of a successful load. Its lines must fit the width of a terminal.
 #[track_caller]
 fn summary(args: &[&str]) -> String {
-    let output = load(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = loaded(args);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     text
 }

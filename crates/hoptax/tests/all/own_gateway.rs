@@ -59,9 +59,8 @@ fn gateways_that_serve_one_host_only_are_measured_with_the_usual_certificate() {
     let any = format!("url: \"https://{secure}\", insecure: true");
     for (gateway, noted) in [(&trusted, false), (&any, true)] {
         let scratch = Scratch::new();
-        let output = run(&scratch, &plan(&upstream, gateway, host), &["--accept-void"]);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        let page = std::fs::read_to_string(run_directory(&scratch).join("report.md")).expect("written");
+        let directory = run_to_success(&scratch, &plan(&upstream, gateway, host), &["--accept-void"]);
+        let page = std::fs::read_to_string(directory.join("report.md")).expect("written");
         assert_eq!(page.contains("accepts any certificate"), noted, "{page}");
     }
 

@@ -174,7 +174,7 @@ upstream: { instances: 2, body: 1KiB }
 #[test]
 fn nginx_logs_every_request() {
     let scratch = Scratch::new();
-    let output = run(
+    let directory = run_to_success(
         &scratch,
         "gateways: [nginx]
 load: [{ loop: closed, connections: 4, duration: 500ms }]
@@ -184,8 +184,6 @@ access_log: file
 ",
         &["--accept-void"],
     );
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let directory = run_directory(&scratch);
     let sent: u64 = trials(&directory)
         .iter()
         .filter(|trial| trial["contender"] == "nginx")
@@ -374,9 +372,7 @@ warmup: 100ms
 upstream: {{ delay: {delay} }}
 "
         );
-        let output = run(&scratch, &plan, &["--accept-void"]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        let directory = run_directory(&scratch);
+        let directory = run_to_success(&scratch, &plan, &["--accept-void"]);
         let printed = report(&directory)["cases"][0]["service_time"]["p50"]["estimate"].as_f64();
         let (printed, quietest) = (printed.expect("a median"), quietest_median_us(&directory));
         assert!(printed >= 0.98 * quietest, "{printed} µs in all and {quietest} µs in its quietest part");
@@ -406,10 +402,9 @@ warmup: 50ms
 ",
         hop.pid()
     );
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    let directory = run_to_success(&scratch, &plan, &["--accept-void"]);
     assert!(is_alive(upstream.pid()) && is_alive(hop.pid()), "running services are not stopped");
-    let report = report(&run_directory(&scratch));
+    let report = report(&directory);
     let mine = case(&report, "mine");
     let cpu = &mine["cpu"]["gateway_us_per_request"];
     assert!(cpu["estimate"].as_f64().or(cpu.as_f64()).unwrap() > 0.0, "{mine}");
@@ -525,9 +520,8 @@ warmup: 0ms
     {
         assert!(said.contains(word), "{said}");
     }
-    let output = run(&scratch, plan, &["--packs", &packs, "--skip-missing", "--accept-void"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let report = report(&run_directory(&scratch));
+    let arguments = ["--packs", &packs, "--skip-missing", "--accept-void"];
+    let report = report(&run_to_success(&scratch, plan, &arguments));
     let failed = |label: &str| {
         let contenders = report["contenders"].as_array().unwrap();
         !contenders.iter().find(|it| it["label"] == label).unwrap()["failed"].is_null()
@@ -584,9 +578,7 @@ trials: 1
 warmup: 0ms
 "
     );
-    let output = run(&scratch, &plan, &["--accept-void"]);
-    assert!(output.status.success(), "the hop was measured: {:?}\n{}", output.status, text(&output.stdout));
-    let report = report(&run_directory(&scratch));
+    let report = report(&run_to_success(&scratch, &plan, &["--accept-void"]));
     let wrong = report["contenders"].as_array().unwrap().iter().find(|it| it["label"] == "wrong").unwrap();
     let failed = wrong["failed"].to_string();
     assert!(failed.contains("404") && failed.contains("200") && failed.contains("verify"), "{failed}");

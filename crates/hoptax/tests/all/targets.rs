@@ -1,7 +1,7 @@
 //! `hoptax load --targets FILE`: a mix from a file, checked by the requests that the real nginx receives.
 //! Also error messages for wrong files.
 
-use crate::load::{Upstream, load};
+use crate::load::{Upstream, case, loaded};
 use crate::requests::{Nginx, REQUESTS};
 use crate::support::refusals::{refusals, refused};
 use crate::support::{Scratch, hoptax};
@@ -30,11 +30,9 @@ fn nginx_sees_the_mix_of_a_file() {
     scratch.file("tokens.txt", "red\nblue\n");
     let file = scratch.file("mix.yaml", MIX).display().to_string();
     let count = REQUESTS.to_string();
-    let (socket, header) = (nginx.socket(), ["-H", "authorization: typed", "--json"]);
+    let (socket, header) = (nginx.socket(), ["-H", "authorization: typed"]);
     let base = ["http://shop.test", "--targets", &file, "--unix", &socket, "-n", &count, "-c", "3"];
-    let output = load(&[&base[..], &header].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let case: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let case = case(&[&base[..], &header].concat());
     assert_eq!(case["counts"]["ok"], REQUESTS, "{}", case["counts"]);
 
     let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
@@ -76,9 +74,7 @@ fn json_works_too_and_one_target_needs_no_list() {
         ("path: /only\n".to_owned(), &[]),
     ] {
         let file = scratch.file("targets.json", &text).display().to_string();
-        let output = load(&[&upstream.url(), "--targets", &file, "-n", "100"]);
-        assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
-        let reported = String::from_utf8(output.stdout).expect("text");
+        let reported = loaded(&[&upstream.url(), "--targets", &file, "-n", "100"]);
         assert!(reported.contains("200: 100"), "{reported}");
         assert!(rows.iter().all(|row| reported.lines().any(|line| line.starts_with(row))), "{reported}");
     }
