@@ -253,6 +253,7 @@ mod tests {
         let peak: Vec<f64> = [vec![0.1; 20], vec![1.9; 5], vec![0.1; 20]].concat();
         let found =
             raised(&run(&[Made { rounds: vec![peak], ..made("caddy", 1, 0.0) }], Profile::Equalised), CODE);
+        assert_eq!(found.len(), 1);
     }
 
     #[test]
