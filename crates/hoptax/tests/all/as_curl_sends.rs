@@ -3,6 +3,7 @@
 
 use crate::load::{case, load, loaded};
 use crate::origin::Origin;
+use crate::support::refusals::refusals;
 use crate::support::{Scratch, succeed};
 use crate::tls;
 use std::process::Command;
@@ -64,10 +65,8 @@ fn the_host_header_has_no_default_port() {
         let sent = heads(url, &origin, &[]).remove(0);
         assert!(sent.contains(&format!("\r\nhost: {host}\r\n")), "{sent}");
     }
-    let output =
-        load(&["http://a.test/", "-H", "host: a.test", "-H", "Host: b.test", "--connect-to", "127.0.0.1:1"]);
-    assert_eq!(output.status.code(), Some(2));
-    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr));
+    let two = ["http://a.test/", "-H", "host: a.test", "-H", "Host: b.test", "--connect-to", "127.0.0.1:1"];
+    insta::assert_snapshot!(refusals(&["load"], &[&two]));
 }
 
 #[test]

@@ -118,9 +118,9 @@ pub(crate) fn spec_with(more: Value) -> Value {
     let limit = 60_000_000_000_u64;
     let mut spec = json!({
         "schema": 2,
-        "targets": [
-            {"name": "root", "weight": 1, "method": "GET", "path": "/", "headers": [["host", "test"]], "body": ""}
-        ],
+        "targets": [{
+            "name": "root", "weight": 1, "method": "GET", "path": "/", "headers": [["host", "test"]], "body": ""
+        }],
         "shape": {"loop": "closed"},
         "connections": 4,
         "warmup_ns": 0,
