@@ -110,8 +110,7 @@ mod tests {
         let mut run = Run::closed(8);
         for round in 0..6 {
             let jitter = u64::from(round % 2);
-            let direct = || via("direct", round).generators_us(&[("a", 200), ("b", 400 + jitter)]);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.generators_us(&[("a", 200), ("b", 400 + jitter)]));
             let of_b = 400 + of_b + scatter * u64::from(round % 3);
             run.push(via("nginx", round).generators_us(&[("a", 300 + jitter), ("b", of_b)]));
         }

@@ -70,9 +70,9 @@ mod tests {
         let mut run = Run::closed(8);
         for round in 0..4 {
             let jitter = u64::from(round % 2);
-            let direct =
-                || via("direct", round).generators_us(&[("bench-1", 100), ("bench-2", 300 + jitter)]);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| {
+                trial.generators_us(&[("bench-1", 100), ("bench-2", 300 + jitter)])
+            });
             run.push(via("a<b", round).generators_us(&[("bench-1", 150), ("bench-2", 390 + jitter)]));
         }
         run.model()

@@ -229,8 +229,7 @@ mod tests {
         let mut run = Run::closed(4);
         for round in 0..4 {
             let jitter = u64::from(round % 2);
-            let direct = || via("direct", round).all_at_us(900).both_ways_us(100 + jitter, 1000);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100 + jitter, 1000));
             let one = via("a<b", round).all_at_us(1400).both_ways_us(150 + jitter, 1000).first_byte_us(90);
             run.push(one.gateway_cpu_us(40_000).message_counts(|counts| counts.reordered = reordered));
         }
@@ -346,8 +345,7 @@ mod tests {
         let mut run = Run::closed(4);
         for round in 0..4 {
             let jitter = u64::from(round % 2);
-            let direct = || via("direct", round).all_at_us(900).both_ways_us(100, 1000);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100, 1000));
             // Whole calls are faster through b.
             run.push(via("a", round).all_at_us(1800).both_ways_us(150 + jitter, 1000));
             run.push(via("b", round).all_at_us(1400).both_ways_us(250 + jitter, 1000));

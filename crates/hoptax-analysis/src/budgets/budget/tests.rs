@@ -58,8 +58,7 @@ fn the_whole_interval_must_be_on_one_side_of_the_limit() {
 fn messages_have_budgets() {
     let mut run = Run::closed(1);
     for round in 0..4 {
-        let direct = || via("direct", round).all_at_us(900).both_ways_us(100, 1000);
-        run.push(direct().first()).push(direct().last());
+        run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100, 1000));
         run.push(via("nginx", round).all_at_us(900).both_ways_us(150, 1000).gateway_cpu_us(40_000));
     }
     // The gateway adds 50 µs to each message, ±6 % for another run.

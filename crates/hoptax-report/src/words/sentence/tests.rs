@@ -178,8 +178,7 @@ fn throughput_that_the_generator_held_back_says_so() {
     let told = |direct_busy: u64, via_busy: u64| {
         let mut run = Run::closed(32);
         for round in 0..4 {
-            let direct = || via("direct", round).throughput(1000).generator_busy(direct_busy);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.throughput(1000).generator_busy(direct_busy));
             let busy = via("nginx", round).throughput(330 + u64::from(round)).generator_busy(via_busy);
             run.push(busy);
         }
