@@ -1,7 +1,7 @@
 //! Runs over HTTP/2: through real gateways, and with planted faults.
 
 use crate::findings::two_ports;
-use crate::run::{case, cases, measured, run, text};
+use crate::run::{assert_found, case, cases, measured, run, text};
 use crate::support::nginx::Nginx;
 use crate::support::streams::{StreamServer, Wrong};
 use crate::support::{Json, Scratch, hoptax, succeed};
@@ -189,11 +189,9 @@ load: [{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }]
 trials: 2
 ",
     );
-    for (label, _, expected) in &plants {
-        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
-        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
-    }
-    assert_eq!(found(&report, "direct"), BTreeSet::new());
+    let none: &[&str] = &[];
+    let expected = plants.iter().map(|(label, _, codes)| (*label, *codes));
+    assert_found(&report, &PLANTED, expected.chain([("direct", none)]));
 }
 
 /// Every twentieth response is slow. One server sends the others meanwhile, and one makes them wait.

@@ -113,6 +113,19 @@ pub(crate) fn found(report: &Json, gateway: &str, of: &[&str]) -> BTreeSet<Strin
     codes.filter_map(Json::as_str).filter(|code| of.contains(code)).map(str::to_owned).collect()
 }
 
+/// Fails unless each of these gateways has exactly these findings, among the findings `of`.
+#[track_caller]
+pub(crate) fn assert_found<'a>(
+    report: &Json,
+    of: &[&str],
+    expected: impl IntoIterator<Item = (&'a str, &'a [&'a str])>,
+) {
+    for (gateway, codes) in expected {
+        let codes: BTreeSet<String> = codes.iter().map(|code| (*code).to_owned()).collect();
+        assert_eq!(found(report, gateway, of), codes, "{gateway}: {}", report["findings"]);
+    }
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
