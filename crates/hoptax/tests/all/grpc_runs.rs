@@ -3,7 +3,7 @@
 use crate::http2_runs::measured_through;
 use crate::run::{assert_found, case, cases, measured};
 use crate::support::streams::Wrong;
-use crate::support::{Json, hoptax, json, succeed};
+use crate::support::{hoptax, json, succeed};
 use crate::wire::Server;
 use crate::world::is_missing;
 

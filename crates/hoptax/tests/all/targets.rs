@@ -5,7 +5,7 @@ use crate::load::{Upstream, case, loaded};
 use crate::requests::{Nginx, REQUESTS};
 use crate::support::refusals::{refusals, refused};
 use crate::support::{Scratch, hoptax};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 const MIX: &str = r#"
