@@ -1,7 +1,7 @@
 //! HTTP/2 of `hoptax upstream` and `hoptax hop h2`, with clients that others wrote: curl, nghttp, h2load and
 //! h2spec.
 
-use crate::support::{skip, succeed};
+use crate::support::{hoptax, refusals, skip, succeed};
 use crate::tls;
 use crate::wire::{Client, Server};
 use hoptax_host::programs;
@@ -29,7 +29,7 @@ fn counts(upstream: &Server) -> InstanceCounts {
 fn curl_chooses_the_protocol() {
     let Some(curl) = program("curl") else { return };
     let identity = tls::identity(tls::NAME, None);
-    let mut command = crate::support::hoptax();
+    let mut command = hoptax();
     command.args(["upstream", "--tls", "--status", "203"]);
     command.env("HOPTAX_UPSTREAM_IDENTITY", identity.0 + &identity.1);
     let upstream = Server::spawn(&mut command);
@@ -104,7 +104,7 @@ fn h2load_and_curl_pass_through_a_hop() {
         assert_eq!(of(&after) - of(&before), 1001);
     }
     let wrong = ["hop", "l7", "--upstream", "127.0.0.1:1", "--upstream-http", "2"];
-    crate::support::refusals::refused(crate::support::hoptax().args(wrong));
+    refusals::refused(hoptax().args(wrong));
 }
 
 /// Cases of h2spec that fail, with the reason.
