@@ -74,8 +74,7 @@ mod tests {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
         for round in 0..4 {
             for load in 0..2 {
-                run.push(via("direct", round).first().at_load(load).all_at_us(100));
-                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100));
                 for (gateway, time) in [("nginx", 150), ("haproxy", 170)] {
                     run.push(via(gateway, round).at_load(load).all_at_us(time + u64::from(round)));
                 }

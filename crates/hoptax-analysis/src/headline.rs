@@ -305,8 +305,7 @@ mod tests {
         let mut run = Run::with_load(vec![closed_point(1, 1), open_point(1000.0, 8, 1)]);
         for round in 0..3 {
             for load in 0..2 {
-                run.push(via("direct", round).first().at_load(load).all_at_us(100));
-                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100));
                 run.push(via("nginx", round).at_load(load).all_at_us(150 + u64::from(round)));
                 run.push(via("envoy", round).at_load(load).all_at_us(190 + u64::from(round)));
             }

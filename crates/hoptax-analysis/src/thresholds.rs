@@ -17,6 +17,9 @@ pub const REDIRECTED: f64 = 0.5;
 /// Share of failed, rejected or unexpected answers. Above this share, they change the figures: the slow end
 /// of the distribution consists of them.
 pub const DOUBTFUL: f64 = 0.001;
+/// Share of such answers, and of answers that did not come from the upstream. Above this share, the case is
+/// void.
+pub const MOST: f64 = 0.5;
 /// Status of a server that does not serve the requested host on this connection (RFC 9110, section 15.5.20).
 pub const MISDIRECTED: u16 = 421;
 

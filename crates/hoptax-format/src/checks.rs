@@ -84,23 +84,24 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri reads no snapshots")]
     fn refuses_checks_that_no_response_could_pass() {
-        for (bad, part) in [
-            (Check::Status(vec![]), "accepts no status"),
-            (Check::Status(vec![(200, 200), (42, 42)]), "42 is not the status of a response"),
-            (Check::Status(vec![(100, 200)]), "100 is not the status"),
-            (Check::Status(vec![(200, 1000)]), "1000 is not the status"),
-            (Check::Status(vec![(299, 200)]), "299 to 200 is empty; put the lower number first"),
-            (Check::BodyContains(String::new()), "every body contains an empty text"),
-            (Check::Grpc(vec![]), "gRPC status accepts no status"),
-            (Check::BodyLength { least: 5, most: 4 }, "at least 5 and at most 4"),
-            (header("a b", None), "\"a b\" is not a header name"),
-            (header("etag", Some("x\ny")), "header etag cannot have the value \"x\\ny\""),
-            (header("etag", Some(" x")), "no spaces or tabs at its ends"),
-        ] {
-            let error = check(&bad).expect_err("wrong").to_string();
-            assert!(error.contains(part), "{bad:?}: {error}");
-        }
+        let told = [
+            Check::Status(vec![]),
+            Check::Status(vec![(200, 200), (42, 42)]),
+            Check::Status(vec![(100, 200)]),
+            Check::Status(vec![(200, 1000)]),
+            Check::Status(vec![(299, 200)]),
+            Check::BodyContains(String::new()),
+            Check::Grpc(vec![]),
+            Check::BodyLength { least: 5, most: 4 },
+            header("a b", None),
+            header("etag", Some("x\ny")),
+            header("etag", Some(" x")),
+        ]
+        .map(|bad| format!("{bad:?}\n    {}\n", check(&bad).expect_err("wrong")))
+        .concat();
+        insta::assert_snapshot!(told);
     }
 
     #[test]

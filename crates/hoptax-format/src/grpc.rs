@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(json, r#"{"grpc":["OK","NOT_FOUND"]}"#);
         assert_eq!(serde_json::from_str::<Check>(&json).expect("its own form"), check);
         let error = serde_json::from_str::<Check>(r#"{"grpc":["FINE"]}"#).expect_err("no status");
-        assert!(error.to_string().contains("\"FINE\" is not a gRPC status"), "{error}");
+        assert!(error.to_string().contains("FINE"), "{error}");
         let plain = TargetSpec::only("GET", "/", Vec::new(), Vec::new());
         let json = serde_json::to_string(&plain).expect("plain data");
         assert!(!json.contains("grpc"), "{json}");

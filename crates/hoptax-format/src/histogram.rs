@@ -231,6 +231,7 @@ mod tests {
 
     /// Each of these headers made the decoder request gigabytes, or panic.
     #[test]
+    #[cfg_attr(miri, ignore = "Miri reads no snapshots")]
     fn refuses_inconsistent_headers() {
         let good = Encoded::new(&empty(TRIAL_DIGITS));
         let mut bytes = STANDARD.decode(&good.0).expect("base64");
@@ -243,16 +244,16 @@ mod tests {
             Encoded(STANDARD.encode(bytes)).decode()
         };
         assert!(with(0, COOKIE, &[2, 4]).is_ok());
-        for (at, word, counts, part) in [
-            (4, u32::MAX, &[][..], "length in its header"),
-            (12, 5, &[], "more than 4"),
-            (0, COOKIE + 1, &[], "magic number"),
-            (0, COOKIE, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "more values"),
-            (0, COOKIE, &[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], "gap between values"),
-        ] {
-            let error = with(at, word, counts).expect_err(part);
-            assert!(error.to_string().contains(part), "{error}");
-        }
+        let told = [
+            (4, u32::MAX, &[][..]),
+            (12, 5, &[]),
+            (0, COOKIE + 1, &[]),
+            (0, COOKIE, &[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+            (0, COOKIE, &[2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
+        ]
+        .map(|(at, word, counts)| format!("{}\n", with(at, word, counts).expect_err("inconsistent")))
+        .concat();
+        insta::assert_snapshot!(told);
         let cut = Encoded(STANDARD.encode(&bytes[..HEAD - 1]));
         assert!(matches!(cut.decode(), Err(DecodeError::Head("the header is incomplete"))));
     }

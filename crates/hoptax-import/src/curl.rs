@@ -288,13 +288,8 @@ mod tests {
             let outcome = read("cmds", text, &mut Mix::new(false), &mut Vec::new());
             outcome.expect_err("refused").to_string()
         };
-        assert_eq!(
-            error("curl -F a=@b a.test"),
-            "cmds, line 1: `-F` sends a file or a form in parts, which is not supported"
-        );
-        assert_eq!(error("\ncurl -s"), "cmds, line 2: the command has no URL");
-        assert!(error("curl 'a").ends_with("line 1: a quote ' has no end"));
-        assert!(error("curl -d @file a.test").contains("body: { file: … }"));
+        let told = ["curl -F a=@b a.test", "\ncurl -s", "curl 'a", "curl -d @file a.test"].map(error);
+        insta::assert_snapshot!(told.join("\n"));
         let mut mix = Mix::new(false);
         read("cmds", "curl a.test -b a=b -u me:pw -H 'X-Api-Key: k'", &mut mix, &mut Vec::new())
             .expect("read");

@@ -269,6 +269,6 @@ mod tests {
         let unanswered = first(unused_address(), 1, Vec::new());
         let late = FirstRequests { patience: Duration::from_millis(5), ..unanswered };
         let why = late.send(&mut || false, &mut || panic!("not ready")).failed.expect("it says why");
-        assert!(why.starts_with("it gave no right answer within 5ms: "), "{why}");
+        assert!(why.contains("within 5ms"), "{why}");
     }
 }

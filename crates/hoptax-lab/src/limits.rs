@@ -143,11 +143,7 @@ mod tests {
     fn load_points_that_fit_are_kept() {
         let mut plan = plan(&[5_000, 15_000]);
         let lines = leave_out(&mut plan, &packs(), limits(20_000, Some(28_232))).expect("one fits");
-        assert_eq!(lines.len(), 1);
-        assert!(
-            lines[0].starts_with("left out: closed, 15000 connections. 15000 connections do not fit: hop-l4"),
-            "{lines:?}"
-        );
+        insta::assert_snapshot!(lines.join("\n"));
         let kept: Vec<bool> = plan.load.iter().map(LoadPoint::is_in_rounds).collect();
         assert_eq!(kept, [true, false]);
     }
@@ -159,17 +155,15 @@ mod tests {
         let of_role = limits(20_000, Some(28_232));
         let from = BTreeMap::from([("edge".to_owned(), limits(20_000, Some(4_000)))]);
         let lines = leave_out(&mut plan, &packs(), LoadLimits { of_role, from }).expect("one fits");
-        assert!(lines.len() == 1 && lines[0].contains("from edge. 5000 connections do not fit"), "{lines:?}");
+        insta::assert_snapshot!(lines.join("\n"));
         assert!(plan.load[0].is_in_rounds() && !plan.load[1].is_in_rounds());
     }
 
     #[test]
     fn a_plan_without_a_load_point_that_fits_is_an_error() {
         let mut plan = plan(&[15_000, 16_000]);
-        let error = leave_out(&mut plan, &packs(), limits(20_000, Some(28_232)))
-            .expect_err("nothing fits")
-            .to_string();
-        assert!(error.contains("At most 9968 connections fit"), "{error}");
+        let error = leave_out(&mut plan, &packs(), limits(20_000, Some(28_232)));
+        insta::assert_snapshot!(error.expect_err("nothing fits"));
     }
 
     #[test]
@@ -177,7 +171,7 @@ mod tests {
         let limits = limits(1 << 20, Some(40));
         let mut plan = plan(&[40, 41]);
         let lines = leave_out(&mut plan, &packs(), limits).expect("one fits");
-        assert!(lines.len() == 1 && lines[0].contains("has 40 local ports"), "{lines:?}");
+        insta::assert_snapshot!(lines.join("\n"));
         plan.sources = vec![[127, 0, 0, 2].into(), [127, 0, 0, 3].into()];
         assert_eq!(leave_out(&mut plan, &packs(), limits), Ok(vec![]), "an earlier mark is removed");
         plan.sources.clear();

@@ -77,16 +77,14 @@ mod tests {
         for expected in KINDS {
             assert_eq!(kind(kind_name(expected)), Ok(expected));
         }
-        let error = kind("bidi").expect_err("another name").to_string();
-        assert!(error.ends_with("use one of unary, server-stream, client-stream, both-ways"), "{error}");
+        insta::assert_snapshot!(kind("bidi").expect_err("another name"));
     }
 
     #[test]
     fn messages_of_streams_have_room_for_stamps() {
         assert_eq!(check_message(19, true), Ok(()));
-        assert!(check_message(18, true).expect_err("short").help.contains("at least 19B"));
         assert_eq!((check_message(0, false), check_message(LONGEST_MESSAGE, true)), (Ok(()), Ok(())));
-        let long = check_message(LONGEST_MESSAGE, false).expect_err("with a stamp");
-        assert!(long.message.contains("4194323 bytes") && long.help.contains("at most 4MiB"), "{long}");
+        let wrong = [check_message(18, true), check_message(LONGEST_MESSAGE, false)];
+        insta::assert_snapshot!(wrong.map(|result| result.expect_err("refused").to_string()).join("\n"));
     }
 }

@@ -138,20 +138,19 @@ mod tests {
         ] {
             assert_eq!(check(&right), Ok(()), "{right:?}");
         }
-        for (wrong, part) in [
-            (UpstreamEvents { bytes: 34, ..USUAL }, "use at least 35B"),
-            (UpstreamEvents { count: 0, ..USUAL }, "`0` is not a number of events"),
-            (UpstreamEvents { per_write: 0, ..USUAL }, "a write cannot have 0 events"),
-            (UpstreamEvents { split: 1001, ..USUAL }, "an event cannot be sent in 1001 writes"),
-            (UpstreamEvents { split: 2, per_write: 2, ..USUAL }, "several events and also a part"),
-            (UpstreamEvents { split: 65, ..USUAL }, "an event of 64B cannot be sent in 65 writes"),
-            (UpstreamEvents { bytes: 1 << 20, per_write: 17, ..USUAL }, "use at most 16MiB"),
-            (UpstreamEvents { bytes: 5 << 20, ..USUAL }, "use at most 4MiB"),
-            (UpstreamEvents { count: ENDLESS, gap: Duration::ZERO, ..USUAL }, "would fill the connection"),
-            (UpstreamEvents { heartbeat: Some(Duration::ZERO), ..USUAL }, "the time until a comment"),
-        ] {
-            let error = check(&wrong).expect_err("impossible").to_string();
-            assert!(error.contains(part), "{error}");
-        }
+        let told = [
+            UpstreamEvents { bytes: 34, ..USUAL },
+            UpstreamEvents { count: 0, ..USUAL },
+            UpstreamEvents { per_write: 0, ..USUAL },
+            UpstreamEvents { split: 1001, ..USUAL },
+            UpstreamEvents { split: 2, per_write: 2, ..USUAL },
+            UpstreamEvents { split: 65, ..USUAL },
+            UpstreamEvents { bytes: 1 << 20, per_write: 17, ..USUAL },
+            UpstreamEvents { bytes: 5 << 20, ..USUAL },
+            UpstreamEvents { count: ENDLESS, gap: Duration::ZERO, ..USUAL },
+            UpstreamEvents { heartbeat: Some(Duration::ZERO), ..USUAL },
+        ]
+        .map(|wrong| check(&wrong).expect_err("impossible").to_string());
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

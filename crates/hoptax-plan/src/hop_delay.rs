@@ -1,6 +1,6 @@
 //! Limits of the known delays, warm-ups and faults of the built-in hop.
 
-use crate::units::show_duration;
+use crate::units::{UnitError, show_duration};
 use crate::{HopDeadline, HopDelay, HopFaults, HopWarming};
 use std::time::Duration;
 
@@ -26,17 +26,16 @@ const MOST_RETRIES: u32 = 100;
 ///
 /// # Errors
 /// What is wrong, and how to fix it.
-pub fn check_hop_delay(delay: &HopDelay) -> Result<(), (String, String)> {
-    let refuse = |what: &str, help: &str| Err((what.to_owned(), help.to_owned()));
+pub fn check_hop_delay(delay: &HopDelay) -> Result<(), UnitError> {
     if delay.share <= 0.0 || delay.share > 1.0 {
-        return refuse(
+        return Err(UnitError::new(
             "`share` must be above 0% and at most 100%",
             "write a share above 0%, or remove `share` for 100%",
-        );
+        ));
     }
     let longest = delay.inbound.max(delay.outbound).max(delay.message);
     if longest > LONGEST_HOP_DELAY {
-        return Err((
+        return Err(UnitError::new(
             format!("the delay {} is too long", show_duration(longest)),
             format!("write {} or less", show_duration(LONGEST_HOP_DELAY)),
         ));
@@ -49,10 +48,10 @@ pub fn check_hop_delay(delay: &HopDelay) -> Result<(), (String, String)> {
 ///
 /// # Errors
 /// What is wrong, and how to fix it.
-pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String)> {
+pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), UnitError> {
     if *faults == HopFaults::default() {
-        return Err((
-            "the faults have no effect".to_owned(),
+        return Err(UnitError::new(
+            "the faults have no effect",
             format!(
                 "write at least one of `drop`, `repeat`, `hold`, {}, {}",
                 HopFaults::OF_CALLS,
@@ -65,24 +64,24 @@ pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String
         _ => Duration::ZERO,
     };
     if faults.deadline == Some(HopDeadline::Replace(Duration::ZERO)) {
-        return Err(("the deadline is zero".to_owned(), "write a time such as 100ms, or drop".to_owned()));
+        return Err(UnitError::new("the deadline is zero", "write a time such as 100ms, or drop"));
     }
     if faults.bunch == 1 || faults.bunch > MOST_BUNCHED {
-        return Err((
+        return Err(UnitError::new(
             format!("a bunch of {} is out of range", faults.bunch),
             format!("write 2 to {MOST_BUNCHED} events"),
         ));
     }
     let llm = faults.llm.unwrap_or_default();
     if llm.retry > MOST_RETRIES {
-        return Err((
+        return Err(UnitError::new(
             format!("{} retries are too many", llm.retry),
             format!("write {MOST_RETRIES} or fewer"),
         ));
     }
     let longest = faults.hold.max(deadline).max(faults.cut).max(llm.hold_first);
     if longest > LONGEST_HOP_DELAY {
-        return Err((
+        return Err(UnitError::new(
             format!("{} is too long", show_duration(longest)),
             format!("write {} or less", show_duration(LONGEST_HOP_DELAY)),
         ));
@@ -94,16 +93,16 @@ pub(crate) fn check_hop_faults(faults: &HopFaults) -> Result<(), (String, String
 ///
 /// # Errors
 /// What is wrong, and how to fix it.
-pub(crate) fn check_hop_warming(warming: &HopWarming) -> Result<(), (String, String)> {
+pub(crate) fn check_hop_warming(warming: &HopWarming) -> Result<(), UnitError> {
     if warming.requests == 0 || warming.requests > MOST_WARMING_REQUESTS {
-        return Err((
+        return Err(UnitError::new(
             format!("a warm-up of {} requests is out of range", warming.requests),
             format!("write 1 to {MOST_WARMING_REQUESTS} requests"),
         ));
     }
     if warming.extra < SHORTEST_WARMING || warming.extra > LONGEST_WARMING {
         let (shortest, longest) = (show_duration(SHORTEST_WARMING), show_duration(LONGEST_WARMING));
-        return Err((
+        return Err(UnitError::new(
             format!("the extra time {} of the warm-up is out of range", show_duration(warming.extra)),
             format!("write {shortest} to {longest}"),
         ));

@@ -38,7 +38,7 @@ pub use parse::{
     BudgetContext, Context, LoadError, TEMPLATE, load, load_budget, load_targets, parse, parse_answer,
     parse_budget, parse_targets, read_as,
 };
-pub use proto::{Method, Proto, ProtoError, Service};
+pub use proto::{Method, Proto, Service};
 pub use raw::schema;
 pub use target::Targets;
 

@@ -257,21 +257,14 @@ mod tests {
             assert_eq!(show_failure(&read), shown);
             assert_eq!(failure(shown), Ok(read));
         }
-        for (wrong, help) in [
-            ("teapot", "use one of rate-limit, server-error, overloaded, error-event, cut, silence"),
-            ("cut,2", "write at most 1"),
-            ("cut,1,x", "write a number such as 5"),
-            ("cut,1,2,3", "write KIND,SHARE,AT"),
-        ] {
-            let error = failure(wrong).expect_err(wrong).to_string();
-            assert!(error.contains(help), "{error}");
-        }
+        let told = ["teapot", "cut,2", "cut,1,x", "cut,1,2,3"]
+            .map(|wrong| failure(wrong).expect_err(wrong).to_string());
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
     fn names_prompts_and_lines_are_checked() {
         assert_eq!(api("responses"), Ok(Api::Responses));
-        assert_eq!(api("gemini").expect_err("none").help, "use openai, responses or anthropic");
         assert_eq!(model("openai/gpt-4o:beta").as_deref(), Ok("openai/gpt-4o:beta"));
         for wrong in ["", "a b", "{{seq}}", "é"] {
             assert!(model(wrong).is_err(), "{wrong}");
@@ -289,23 +282,16 @@ mod tests {
         let limits =
             TokenLimits { token_time_ns: Some(5), response_time_ns: Some(2_000), ..TokenLimits::default() };
         assert_eq!(goodput("token_time=5ns, response_time = 2us"), Ok(limits));
-        for (wrong, part) in [
-            ("", "`` is not a limit of streams of tokens; write first_content=300ms, token_time=50ms or"),
-            ("age=5ms", "`age=5ms` is not a limit"),
-            ("token_time=5", "no unit"),
-            ("token_time=0s", "no request meets a limit of zero; write a time such as 300ms"),
-            ("token_time=1s,token_time=2s", "`token_time` has two limits; keep the stricter one"),
-        ] {
-            let error = goodput(wrong).expect_err(wrong).to_string();
-            assert!(error.contains(part), "{error}");
+        let mut told = vec![api("gemini").expect_err("none").to_string()];
+        for wrong in ["", "age=5ms", "token_time=5", "token_time=0s", "token_time=1s,token_time=2s"] {
+            told.push(goodput(wrong).expect_err(wrong).to_string());
         }
         assert_eq!(prompt("8MiB"), Ok(LONGEST_PROMPT));
-        let long = prompt("9MiB").expect_err("long").to_string();
-        assert_eq!(long, "a prompt of 9MiB is too long; use at most 8MiB");
+        told.push(prompt("9MiB").expect_err("long").to_string());
         assert_eq!(check_lines("a", "plain\nsay \\\"hi\\\" é\n"), Ok(()));
         for wrong in ["\"", "\\", "a\tb"] {
-            let error = check_lines("a", &format!("x\n{wrong}")).expect_err(wrong);
-            assert_eq!(error.message, "line 2 of `a` cannot be in JSON as it is");
+            told.push(check_lines("a", &format!("x\n{wrong}")).expect_err(wrong).to_string());
         }
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

@@ -4,23 +4,13 @@
 //! or sockets. This is a module and not a crate, because every crate that reads plans would need that crate
 //! too. Messages are encoded when a plan is read. So generators and upstreams never see a `.proto` file.
 
-use crate::units::nearest;
+use crate::units::{UnitError, nearest};
 use hoptax_format::messages::StreamKind;
 use prost_reflect::prost::Message as _;
 use prost_reflect::{
     DescriptorPool, DynamicMessage, Kind, MessageDescriptor, MethodDescriptor, ServiceDescriptor,
 };
 use std::path::Path;
-
-/// Why a `.proto` file or a message cannot be used, and what to do.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}; {help}")]
-pub struct ProtoError {
-    /// What is wrong.
-    pub message: String,
-    /// How to fix it.
-    pub help: String,
-}
 
 /// A compiled `.proto` file, and the files that it imports.
 #[derive(Debug, Clone)]
@@ -40,10 +30,10 @@ impl Proto {
     ///
     /// # Errors
     /// If a file cannot be read, or is not valid. The message has the place of the first error.
-    pub fn compile(file: &Path) -> Result<Self, ProtoError> {
+    pub fn compile(file: &Path) -> Result<Self, UnitError> {
         if let Err(error) = std::fs::File::open(file) {
             let message = format!("cannot read {}: {error}", file.display());
-            return Err(ProtoError { message, help: "check the path".to_owned() });
+            return Err(UnitError { message, help: "check the path".to_owned() });
         }
         let compiled = protox::Compiler::new(file.ancestors().skip(1)).and_then(|mut compiler| {
             compiler.open_file(file)?;
@@ -55,7 +45,7 @@ impl Proto {
             let first = shown.lines().next().unwrap_or_default();
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let place = if first.starts_with(&*name) { String::new() } else { format!("{name}: ") };
-            ProtoError {
+            UnitError {
                 message: format!("cannot compile {place}{first}"),
                 help: "fix the file; imports are looked up in its directory and in those above it".to_owned(),
             }
@@ -66,11 +56,11 @@ impl Proto {
     ///
     /// # Errors
     /// If there is no such service. The help lists the services.
-    pub fn service(&self, name: &str) -> Result<Service, ProtoError> {
+    pub fn service(&self, name: &str) -> Result<Service, UnitError> {
         let service = self.0.get_service_by_name(name).map(Service);
         service.ok_or_else(|| {
             let names: Vec<String> = self.0.services().map(|one| one.full_name().to_owned()).collect();
-            ProtoError {
+            UnitError {
                 message: format!("the `.proto` file has no service `{name}`"),
                 help: one_of(name, &names),
             }
@@ -83,11 +73,11 @@ impl Service {
     ///
     /// # Errors
     /// If there is no such method. The help lists the methods.
-    pub fn method(&self, name: &str) -> Result<Method, ProtoError> {
+    pub fn method(&self, name: &str) -> Result<Method, UnitError> {
         let method = self.0.methods().find(|method| method.name() == name).map(Method);
         method.ok_or_else(|| {
             let names: Vec<String> = self.0.methods().map(|one| one.name().to_owned()).collect();
-            ProtoError {
+            UnitError {
                 message: format!("the service `{}` has no method `{name}`", self.0.full_name()),
                 help: one_of(name, &names),
             }
@@ -116,7 +106,7 @@ impl Method {
     ///
     /// # Errors
     /// If the text is not JSON, or does not fit the type of the message.
-    pub fn encode(&self, json: &str) -> Result<Vec<u8>, ProtoError> {
+    pub fn encode(&self, json: &str) -> Result<Vec<u8>, UnitError> {
         let input = self.0.input();
         let mut deserializer = serde_json::Deserializer::from_str(json);
         let read = DynamicMessage::deserialize(input.clone(), &mut deserializer)
@@ -126,10 +116,10 @@ impl Method {
 }
 
 /// What is wrong with the JSON of a message.
-fn explain(error: &serde_json::Error, input: &MessageDescriptor) -> ProtoError {
+fn explain(error: &serde_json::Error, input: &MessageDescriptor) -> UnitError {
     let (text, name) = (error.to_string(), input.full_name());
     if !error.is_data() {
-        return ProtoError {
+        return UnitError {
             message: format!("the message is not JSON: {text}"),
             help: "write it like { \"field\": 1 }".to_owned(),
         };
@@ -138,11 +128,11 @@ fn explain(error: &serde_json::Error, input: &MessageDescriptor) -> ProtoError {
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(text, _)| text);
     let unknown = text.strip_prefix("unrecognized field name '").and_then(|rest| rest.strip_suffix('\''));
     match unknown {
-        Some(field) => ProtoError {
+        Some(field) => UnitError {
             message: format!("`{field}` is not a field of `{name}`, nor of the messages in it"),
             help: one_of(field, &fields(input)),
         },
-        None => ProtoError {
+        None => UnitError {
             message: format!("the message does not fit `{name}`: {text}"),
             help: "write each value as https://protobuf.dev/programming-guides/json says".to_owned(),
         },

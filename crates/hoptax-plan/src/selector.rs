@@ -216,16 +216,15 @@ mod tests {
 
     #[test]
     fn errors_say_how_to_write_the_selector() {
-        for (kind, select, words) in [
-            (SelectorKind::Json, "pool", "with `/`"),
-            (SelectorKind::Regex, "dropped", "parentheses around"),
-            (SelectorKind::Regex, "(", "not a valid regular expression"),
-            (SelectorKind::Csv, "econ[", "column"),
-            (SelectorKind::Prometheus, "x{y}", "label"),
-        ] {
-            let error = Selector::parse(kind, select).expect_err("wrong");
-            assert!(error.contains(words), "{select}: {error}");
-        }
+        let told = [
+            (SelectorKind::Json, "pool"),
+            (SelectorKind::Regex, "dropped"),
+            (SelectorKind::Regex, "("),
+            (SelectorKind::Csv, "econ["),
+            (SelectorKind::Prometheus, "x{y}"),
+        ]
+        .map(|(kind, select)| Selector::parse(kind, select).expect_err("wrong"));
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]

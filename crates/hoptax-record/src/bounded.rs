@@ -248,10 +248,10 @@ mod tests {
         assert_eq!(read(&path, KIB).expect("as much as may be").len(), KIB as usize);
         assert_eq!(read_beginning(&path, 10).expect("read"), (vec![b'a'; 10], KIB));
         fs::write(&path, vec![b'a'; KIB as usize + 1]).expect("written");
-        assert_eq!(why(&path, KIB), "it is larger than 1 KiB; is it the right file?");
+        assert!(why(&path, KIB).contains("1 KiB"));
         let large = File::create(&path).expect("made");
         large.set_len(10 * GIB).expect("a hole");
-        assert_eq!(why(&path, PLAN), "it is larger than 16 MiB; is it the right file?");
+        assert!(why(&path, PLAN).contains("16 MiB"));
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
         let (reader, mut writer) = io::pipe().expect("a pipe");
         let writing = std::thread::spawn(move || while writer.write_all(&[b'a'; 4096]).is_ok() {});
         let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
-        assert!(why(Path::new(&path), MIB).contains("larger than 1 MiB"));
+        assert!(why(Path::new(&path), MIB).contains("1 MiB"));
         drop(reader);
         writing.join().expect("it ended");
     }

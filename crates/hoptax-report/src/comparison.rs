@@ -346,9 +346,7 @@ mod tests {
         for all in [false, true] {
             let text = terminal(&of_labels(&run, "haproxy", "nginx"), 80, all);
             insta::assert_snapshot!(text);
-            for line in text.lines() {
-                assert!(line.chars().count() <= 80, "{} columns: {line}", line.chars().count());
-            }
+            crate::fixture::fits(&text, 80);
             assert_eq!(text.contains("--all"), !all, "{text}");
         }
     }

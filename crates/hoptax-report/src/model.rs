@@ -205,11 +205,6 @@ impl Model {
             || self.starts.iter().any(|one| one.measured > 0)
     }
 
-    /// True if any finding is `void`, even if it does not concern the answer.
-    pub fn has_void_figures(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Void)
-    }
-
     /// True if a `void` finding makes the verdict doubtful. Budgets of counts and of memory hold on a
     /// disturbed machine too.
     pub fn has_void_verdict(&self) -> bool {
@@ -354,20 +349,15 @@ mod tests {
         let (texts, json) = all(&run);
         for text in texts {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(
-                text.contains("scatter by 3.4 %, measured on this machine by 12 runs on 2026-11-28."),
-                "{text}"
-            );
+            assert!(text.contains("scatter by 3.4 %") && text.contains("12 runs on 2026-11-28."), "{text}");
         }
         assert!(json.contains("\"scatter\"") && json.contains("\"kind\": \"calibrated\""), "{json}");
-        for (since, when) in
-            [("2026-11-20", "from 2026-11-20 to 2026-11-28"), ("2026-11-28", "on 2026-11-28")]
-        {
+        let sentences = ["2026-11-20", "2026-11-28"].map(|since| {
             let (plan, date) = ("nightly".into(), "2026-11-28".into());
             run.record.shares.origin = Origin::History { plan, since: since.into(), date, runs: 11 };
-            let sentence = run.model().origin_of_shares();
-            assert!(sentence.ends_with(&format!("by 11 earlier runs of nightly {when}.")), "{sentence}");
-        }
+            run.model().origin_of_shares()
+        });
+        insta::assert_snapshot!(sentences.join("\n"));
     }
 
     #[test]
@@ -379,7 +369,7 @@ mod tests {
         let html = crate::html(&model).expect("drawn");
         for text in [crate::markdown(&model), crate::terminal(&model, 200, false), html] {
             let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(text.contains("Rounds are spread over 4 processes of jvm."), "{text}");
+            assert!(text.contains("4 processes of jvm"), "{text}");
         }
         let json = crate::json(&model);
         assert_eq!(json.matches("\"processes\": 4").count(), 1, "{json}");

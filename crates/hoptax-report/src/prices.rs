@@ -333,16 +333,7 @@ mod tests {
     #[test]
     fn a_price_in_the_noise_is_called_not_distinguishable() {
         let model = matrix(212, 31).model();
-        let text = one_line(&terminal(&model, 120, false));
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(one_line(&terminal(&model, 120, false)));
         assert!(markdown(&model).contains(", not distinguishable |"), "{}", markdown(&model));
-    }
-
-    #[test]
-    fn a_run_without_features_has_no_prices() {
-        let model = hoptax_analysis::fixture::sample().model();
-        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
-            assert!(!text.contains("Price of"), "{text}");
-        }
     }
 }

@@ -52,8 +52,7 @@ mod tests {
         let tally = |calmed| Http2Tally { goaways: calmed, calmed, ..Http2Tally::default() };
         run.push(via("direct", 0).first().http2(tally(0)));
         run.push(via("trafficserver", 0).http2(tally(1))).push(via("trafficserver", 1).http2(tally(0)));
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]

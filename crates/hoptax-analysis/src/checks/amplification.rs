@@ -5,15 +5,13 @@ use super::{
     retries_multiply, tunnel_refused,
 };
 use crate::Trial;
+use crate::thresholds::MOST;
 use hoptax_stats::share;
 
 const CODE: &str = "amplification";
 /// Smallest difference to report, as a share of the requests. At 100 requests/s or more, one health check per
 /// second is at most this share.
 const DIFFERENT: f64 = 0.01;
-/// Limit for the share of the answers that did not come from the upstream. Above this share, the case is
-/// void.
-const MOST: f64 = 0.5;
 /// Smallest difference to report, in requests. Under a very light load, health checks alone exceed
 /// [`DIFFERENT`].
 const FEWEST: u64 = 10;

@@ -163,8 +163,7 @@ mod tests {
     use hoptax_record::Link;
 
     fn run(link: Option<f64>) -> Run {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0));
+        let mut run = Run::closed(1).with([via("nginx", 0)]);
         run.record.link = link.map(|bytes_per_second| Link { message_bytes: 65_536, bytes_per_second });
         run
     }
@@ -187,8 +186,7 @@ mod tests {
         }
         run.record.legs[2].at_start.as_mut().expect("measured").back =
             Some(Link { message_bytes: 65_536, bytes_per_second: 2e9 });
-        let found = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&found));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
         // This is more than one connection carried before, so the capacity of the link is unknown.
         for trial in &mut run.trials {
             trial.load_record.as_mut().expect("measured").bytes.received = 130_000_000;
@@ -208,14 +206,12 @@ mod tests {
         };
         // If `edge` sends the load, responses pass only the leg from `app`, and not the leg to `client`.
         busy(&mut run, 1);
-        let found = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&found));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
         // If `client` sends the load, responses pass both legs.
         busy(&mut run, 0);
         run.record.legs[2] =
             hoptax_record::Leg { at_start: None, at_end: None, ..run.record.legs[2].clone() };
-        let found = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&found));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
         busy(&mut run, 1);
         assert_eq!(raised(&run, CODE), [], "nothing of it passes the leg to `client`");
     }

@@ -79,12 +79,10 @@ mod tests {
 
     #[test]
     fn void_if_half_of_the_clients_wait() {
-        let mut run = Run::closed(32);
-        run.push(via("direct", 0).first().responses(&[31; 32]));
+        let mut run = Run::closed(32).with([via("direct", 0).first().responses(&[31; 32])]);
         let counts: Vec<u64> = [0; 16].into_iter().chain([62; 16]).collect();
         run.push(via("haproxy", 0).responses(&counts)).push(via("haproxy", 1).responses(&counts));
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]

@@ -11,8 +11,6 @@ use hoptax_stats::share;
 use std::time::Duration;
 
 const CODE: &str = "deadline-changed";
-const ADVICE: &str =
-    "Let the gateway pass `grpc-timeout`, and compare its own time limits with the plan's `deadline`.";
 /// Limit for the change of a deadline, and for the share of calls that lost theirs. Gateways round deadlines
 /// to other units.
 const CHANGED: f64 = 0.01;
@@ -33,7 +31,8 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Without its deadline, an upstream works on for calls that clients have given up. With a \
                shorter one, it gives up calls that clients still wait for.",
-        advice: ADVICE,
+        advice: "Let the gateway pass `grpc-timeout`, and compare its own time limits with the plan's \
+                 `deadline`.",
     }
 }
 
@@ -147,14 +146,11 @@ mod tests {
         insta::assert_snapshot!(texts(&findings));
         let longer = raised(&run(via("nginx", 0).deadlines_ms(1000, 5000, 6000)), CODE);
         let shorter = raised(&run(via("nginx", 0).deadlines_ms(1000, 4900, 5000)), CODE);
-        for (findings, words) in [(longer, "5 s reached the upstream as 6 s, so"), (shorter, "5 s reached")] {
-            assert!(findings[0].message.contains(words), "{}", findings[0].message);
-            assert!(!findings[0].message.contains("without"), "{}", findings[0].message);
-        }
+        insta::assert_snapshot!(texts(&[longer, shorter].concat()));
     }
 
     #[test]
-    fn not_raised_by_rounding_time_spent_health_checks_or_failures_or_without_deadlines() {
+    fn not_raised_by_rounding_time_spent_health_checks_or_failures() {
         for (gateway, why) in [
             (via("nginx", 0).deadlines_ms(1000, 4960, 5040), "rounding"),
             (via("nginx", 0).all_at_us(500_000).deadlines_ms(1000, 4600, 5000), "time spent"),
@@ -164,7 +160,6 @@ mod tests {
         ] {
             assert_eq!(raised(&run(gateway), CODE), [], "{why}");
         }
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
         let mut mix = Run::closed(1);
         mix.push(via("direct", 0).first().deadlines_ms(100, 5000, 5000));
         mix.push(via("nginx", 0).deadlines_ms(80, 5000, 5000));

@@ -177,8 +177,7 @@ mod tests {
 
     #[test]
     fn raised_by_a_mode_at_the_delay_of_an_acknowledgement() {
-        let findings = found(made("nginx", 1, 43_000));
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&found(made("nginx", 1, 43_000))));
         assert_eq!(found(made("nginx", 2, 41_000)).len(), 1);
     }
 

@@ -2,17 +2,13 @@
 
 use super::{Finding, Rule, Severity, Subject, about, evidence, percent, tokens};
 use crate::causes;
-use crate::thresholds::DOUBTFUL;
+use crate::thresholds::{DOUBTFUL, MOST};
 use crate::trials::counts::failures;
 use hoptax_format::record::Counts;
 use hoptax_stats::share;
 use std::cmp::Reverse;
 
 const CODE: &str = "errors";
-const ADVICE: &str = "Read the gateway's log in the run directory. Lower the connections or the rate until \
-    the errors stop, or report the error share.";
-/// Limit for the share of failed requests. Above this share, the case is void.
-const MOST: f64 = 0.5;
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -24,7 +20,8 @@ pub(super) fn rule() -> Rule {
             percent(DOUBTFUL)
         ),
         seen: "Percentiles describe mainly the requests that succeeded.",
-        advice: ADVICE,
+        advice: "Read the gateway's log in the run directory. Lower the connections or the rate until the \
+                 errors stop, or report the error share.",
     }
 }
 
@@ -120,11 +117,8 @@ mod tests {
     fn raised_by_two_in_a_thousand() {
         let run = Run::closed(1).with([via("nginx", 0).errors(2)]);
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].severity, Severity::Warning);
         assert_eq!(findings[0].evidence["resets"], 2);
-        let message = &findings[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings[0].evidence["causes"], serde_json::json!({ "reset-before-response": 2 }));
     }
 
@@ -156,8 +150,7 @@ mod tests {
         for load in run.starts.iter_mut().filter(|start| start.contender == "nginx") {
             load.load.iter_mut().for_each(|load| (load.timeouts, load.errors) = (20, 4));
         }
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]

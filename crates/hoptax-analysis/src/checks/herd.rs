@@ -149,8 +149,7 @@ mod tests {
 
     #[test]
     fn raised_if_jitter_shortens_the_p99() {
-        let findings = raised(&both(900, 300), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&both(900, 300), CODE)));
         assert_eq!(raised(&both(300, 300), CODE), []);
     }
 

@@ -72,8 +72,7 @@ mod tests {
     fn run(grown: f64, overflow: bool) -> Run {
         let mut trial = via("envoy", 0);
         trial.0.gateway_counters.insert("refused".into(), grown);
-        let mut run = Run::closed(1);
-        run.push(trial).push(via("envoy", 1));
+        let mut run = Run::closed(1).with([trial, via("envoy", 1)]);
         for contender in &mut run.record.contenders {
             contender.counters = vec![Counter {
                 name: "refused".into(),

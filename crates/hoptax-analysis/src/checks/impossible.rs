@@ -385,8 +385,7 @@ mod tests {
             run.direct(round, 48_000, 48_000).push(via("nginx", round).all_at_us(560));
         }
         let findings = raised(&run, CODE);
-        let of_times =
-            findings.iter().filter(|finding| finding.message.contains("the median response time via"));
+        let of_times = findings.iter().filter(|finding| finding.message.contains("the median response"));
         assert_eq!(of_times.count(), 1, "{findings:?}");
     }
 

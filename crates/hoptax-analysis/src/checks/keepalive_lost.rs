@@ -5,7 +5,7 @@
 //! the other side closes each connection after its first answer without saying so, every second request of a
 //! connection fails. These failures are part of this finding.
 
-use super::{Concerns, Finding, Measured, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent};
 use crate::Case;
 use crate::trials::counts::failures;
 use hoptax_format::spec::{HttpVersion, Retry, is_idempotent};
@@ -184,14 +184,12 @@ fn of_case(subject: &Subject<'_>, measured: Measured<'_>) -> Option<Finding> {
             ("retried", counts.retried.into()),
         ]);
     }
+    let severity = if lost.share > MOST && kept_elsewhere { Severity::Void } else { Severity::Warning };
     Some(Finding {
-        code: CODE,
-        severity: if lost.share > MOST && kept_elsewhere { Severity::Void } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence,
         message: format!("{} {}.", lost.describe(case, counts.retried), compared(case, kept_elsewhere)),
         advice: lost.advice(case, can_retry),
+        ..about(CODE, severity, &case.case)
     })
 }
 
@@ -213,8 +211,7 @@ mod tests {
 
     #[test]
     fn a_warning_for_some_connections_before_a_limit_or_if_all_contenders_lose_them() {
-        let mut run = Run::closed(32);
-        run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100));
+        let run = Run::closed(32).with([via("direct", 0).first(), via("mine", 0).opened(100, 100)]);
         assert_eq!(raised(&run, CODE)[0].severity, Severity::Warning);
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first().opened(1000, 1000)).push(via("mine", 0).opened(1000, 1000));
@@ -258,20 +255,17 @@ mod tests {
         let mut run = Run::steady(2, 100, &[("nginx", 150)]);
         run.push(closing("kong", 0, 1000, 0)).push(closing("kong", 1, 1000, 0));
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
-        let Finding { severity, evidence, message, advice, .. } = &findings[0];
-        assert_eq!((*severity, &evidence["share"]), (Severity::Void, &1.0.into()));
+        let evidence = &findings[0].evidence;
+        assert_eq!(evidence["share"], 1.0);
         assert_eq!(evidence["closed_after_first"], 2000);
         assert_eq!(evidence["closed_on_reuse"], 2000);
-        insta::assert_snapshot!(message);
-        insta::assert_snapshot!(advice);
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]
     fn names_them_too_if_the_requests_are_sent_again() {
         let load = LoadPoint { retry: Retry::IdleClose, ..closed_point(32, 1) };
-        let mut run = Run::with_load(vec![load]);
-        run.push(via("direct", 0).first()).push(closing("kong", 0, 990, 990));
+        let run = Run::with_load(vec![load]).with([via("direct", 0).first(), closing("kong", 0, 990, 990)]);
         let findings = raised(&run, CODE);
         assert_eq!(findings.len(), 1);
         let Finding { evidence, message, advice, .. } = &findings[0];
@@ -279,8 +273,7 @@ mod tests {
         insta::assert_snapshot!(message);
         assert!(!advice.contains("retry"), "{advice}");
 
-        let mut run = Run::closed(32);
-        run.push(via("direct", 0).first()).push(closing("kong", 0, 1000, 0));
+        let mut run = Run::closed(32).with([via("direct", 0).first(), closing("kong", 0, 1000, 0)]);
         run.record.plan.targets[0].method = "POST".into();
         let findings = raised(&run, CODE);
         assert!(!findings[0].advice.contains("retry"), "a POST is never sent again: {}", findings[0].advice);
@@ -290,8 +283,7 @@ mod tests {
     fn connections_that_end_later_are_not_said_to_end_after_their_first_answer() {
         let mut run = Run::closed(32);
         run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100).closed_after_first(10, 2));
-        let message = &raised(&run, CODE)[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(raised(&run, CODE)[0].message);
         // A restart closes connections too, some of them after their first answer. The failures explain these
         // connections.
         let run = Run::closed(32).with([via("mine", 0).errors(50).opened(50, 50).closed_after_first(3, 50)]);
@@ -304,16 +296,8 @@ mod tests {
         let mut run = Run::with_load(vec![load]);
         run.push(via("direct", 0).first()).push(via("mine", 0).opened(100, 100));
         run.push(closing("abrupt", 0, 1000, 0));
-        let findings = raised(&run, CODE);
-        let of = |gateway: &str| {
-            let of_it = |one: &&Finding| one.case.as_ref().is_some_and(|case| case.starts_with(gateway));
-            findings.iter().find(of_it).expect("raised")
-        };
-        let (mine, abrupt) = (of("mine"), of("abrupt"));
-        assert!(mine.message.starts_with("Connections were not kept: 100 extra "), "{}", mine.message);
-        assert!(mine.advice.contains("`keepalive_requests`"), "{}", mine.advice);
-        assert!(abrupt.message.contains("after its first answer without sending GOAWAY: "), "{abrupt:?}");
-        let said = [mine, abrupt].map(|one| format!("{} {}", one.message, one.advice)).concat();
+        let said = texts(&raised(&run, CODE));
         assert!(!said.contains("Connection: close") && !said.contains("Keep-alive"), "{said}");
+        insta::assert_snapshot!(said);
     }
 }

@@ -8,8 +8,6 @@ use hoptax_format::messages::MessageCounts;
 use hoptax_stats::share;
 
 const CODE: &str = "messages-differ";
-const ADVICE: &str = "Check the gateway's log, its retries and its filters of bodies. Gateways must pass \
-                      each message of a stream once and in order.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -19,7 +17,8 @@ pub(super) fn rule() -> Rule {
                did not, or far less often"
             .into(),
         seen: "A stream can end well although messages are missing, and no load generator counts them.",
-        advice: ADVICE,
+        advice: "Check the gateway's log, its retries and its filters of bodies. Gateways must pass each \
+                 message of a stream once and in order.",
     }
 }
 
@@ -110,15 +109,13 @@ mod tests {
 
     #[test]
     fn messages_name_the_share_of_direct_and_tokens() {
-        let findings = raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 1000), CODE);
-        let expected = "9.1 % of the messages of streams differ via the gateway, and 0.04 % directly: 1000";
-        assert!(findings[0].message.starts_with(expected), "{}", findings[0].message);
+        let both = run(|counts| counts.lost = 4, |counts| counts.lost = 1000);
+        insta::assert_snapshot!(texts(&raised(&both, CODE)));
         let mut run = Run::closed(1).token_streams(10);
         let trial = |label: &str| via(label, 0).server_stream_us(40, 1000).tokens_us([40, 40, 1000], 10);
         run.push(trial("direct").first());
         run.push(trial("nginx").message_counts(|counts| counts.reordered = 10));
-        let findings = raised(&run, CODE);
-        assert!(findings[0].message.contains("of the tokens of streams"), "{}", findings[0].message);
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]
@@ -127,7 +124,6 @@ mod tests {
         assert_eq!(raised(&run(unnumbered, unnumbered), CODE), []);
         assert_eq!(raised(&run(|counts| counts.lost = 4, |counts| counts.lost = 18), CODE), [], "chance");
         assert_eq!(raised(&run(|_| (), |counts| counts.merged_in_read = 500), CODE), []);
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
         let mut run = Run::closed(1).streams(Carrier::Events, UNKNOWN);
         run.push(via("direct", 0).first().server_stream_us(40, 1000));
         run.push(via("nginx", 0).server_stream_us(90, 1000).message_counts(|counts| counts.received = 9_000));

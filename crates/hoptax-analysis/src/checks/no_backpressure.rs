@@ -13,9 +13,6 @@ use hoptax_plan::{Upstream, UpstreamLlm};
 use hoptax_stats::{median, share};
 
 const CODE: &str = "no-backpressure";
-const ADVICE: &str = "Let the gateway stop reading from the upstream while its client does not read \
-                      (Node.js: `pipeline`; Python: wait for each write to drain; Go: a copy without a \
-                      queue of its own), or limit what it keeps of each stream.";
 const MIB: f64 = 1024.0 * 1024.0;
 /// Limit for the growth of memory ÷ what the clients had not read. The kernel holds up to about 10 MiB for
 /// each connection of the client, so a gateway without a limit does not keep all of it.
@@ -44,7 +41,9 @@ pub(super) fn rule() -> Rule {
         ),
         seen: "Some slow clients with long responses then use up the gateway's memory. One AI gateway grew \
                from 68 to 646 MB.",
-        advice: ADVICE,
+        advice: "Let the gateway stop reading from the upstream while its client does not read (Node.js: \
+                 `pipeline`; Python: wait for each write to drain; Go: a copy without a queue of its own), \
+                 or limit what it keeps of each stream.",
     }
 }
 
@@ -205,6 +204,5 @@ mod tests {
             |trial: &mut MadeTrial| trial.0.gateway.as_mut().expect("watched").rss_bytes_before = None;
         assert_eq!(changed(unknown), []);
         assert_eq!(changed(|trial| trial.0.gateway = None), [], "an external one");
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), [], "no tokens");
     }
 }

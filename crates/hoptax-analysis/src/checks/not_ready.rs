@@ -45,14 +45,11 @@ mod tests {
 
     #[test]
     fn raised_for_starts_without_figures() {
-        for (failed, severity) in [(0, None), (1, Some(Severity::Warning)), (5, Some(Severity::Void))] {
+        for failed in [0, 1, 5] {
             let mut run = started(20, &[("nginx", Cold::native())]);
             let starts = run.starts.iter_mut().filter(|start| start.contender == "nginx");
             starts.take(failed).for_each(|start| fail(start, "nginx exited with code 1"));
-            let findings = raised(&run, CODE);
-            insta::assert_snapshot!(texts(&findings));
-            assert_eq!(findings.first().map(|one| one.severity), severity, "{findings:?}");
-            assert!(findings.iter().all(|one| one.case.as_deref() == Some("nginx, start")), "{findings:?}");
+            insta::assert_snapshot!(texts(&raised(&run, CODE)));
         }
     }
 }

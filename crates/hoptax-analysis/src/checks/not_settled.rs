@@ -73,7 +73,6 @@ mod tests {
         for load in run.starts.iter_mut().filter_map(|start| start.load.as_mut()) {
             load.unanswered = load.scheduled / 2;
         }
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 }

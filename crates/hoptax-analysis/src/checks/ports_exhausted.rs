@@ -246,8 +246,7 @@ mod tests {
             let host =
                 TrialHost { network: Some(network(of_second)), network_roles: roles, ..TrialHost::default() };
             trial.0.hosts.insert("b".into(), host);
-            let mut run = Run::closed(8);
-            run.push(trial);
+            let mut run = Run::closed(8).with([trial]);
             let generator = RunHost { roles: vec![Role::Generator], ..RunHost::default() };
             run.record.hosts = ["a", "b"].map(|name| (name.into(), generator.clone())).into();
             raised(&run, CODE)

@@ -163,11 +163,7 @@ mod tests {
     fn failures_are_no_overload() {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         run.push(via("nginx", 0).scheduled(1000).throughput(600).errors(400));
-        let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
-        let Finding { message, advice, .. } = &findings[0];
-        insta::assert_snapshot!(message);
-        insta::assert_snapshot!(advice);
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]

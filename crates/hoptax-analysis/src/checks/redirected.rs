@@ -75,14 +75,12 @@ mod tests {
         run.trials.iter_mut().for_each(|trial| {
             trial.load_record.as_mut().expect("made with one").redirected_to = Some("/login".into());
         });
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]
     fn not_raised_by_some_or_expected_redirects() {
-        let mut run = Run::closed(32);
-        run.push(via("nginx", 0).status(302, 400)).push(via("mine", 0).status(304, 1000));
+        let run = Run::closed(32).with([via("nginx", 0).status(302, 400), via("mine", 0).status(304, 1000)]);
         assert_eq!(raised(&run, CODE), []);
         let mut run = Run::closed(32);
         run.record.plan.targets[0].checks = vec![Check::Status(vec![(300, 399)])];

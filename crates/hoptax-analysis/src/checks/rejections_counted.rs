@@ -3,14 +3,12 @@
 use super::rate_limit::{INEXACT, Limited, TOO_MANY};
 use super::{Finding, Rule, Severity, Subject, about, evidence, percent, tunnel_refused};
 use crate::Case;
-use crate::thresholds::{DOUBTFUL, MISDIRECTED};
+use crate::thresholds::{DOUBTFUL, MISDIRECTED, MOST};
 use hoptax_plan::GatewayKind;
 use hoptax_record::units::grouped;
 use hoptax_stats::share;
 
 const CODE: &str = "rejections-counted";
-/// Limit for the share of rejected requests. Above this share, the case is void.
-const MOST: f64 = 0.5;
 const ADVICE: &str = "Remove rate limits and circuit breakers, or lower the load until these limits no \
                       longer reject requests.";
 
@@ -121,9 +119,7 @@ mod tests {
         run.record.plan.gateways = vec![gateway("nginx", &[Feature::RateLimit { per_second: 100 }])];
         run.push(via("nginx", 0).status(429, 880)).push(via("nginx", 1).status(429, 900));
         let findings = raised(&run, CODE);
-        assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note), "{findings:?}");
-        let message = &findings[0].message;
-        insta::assert_snapshot!(message);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings[0].evidence["rejected"], 1780);
         assert_eq!(findings[0].evidence["completed"], 2000);
     }
@@ -140,8 +136,7 @@ mod tests {
 
     #[test]
     fn not_raised_by_redirects_or_by_expected_statuses() {
-        let mut run = Run::closed(1);
-        run.push(via("nginx", 0).status(302, 500));
+        let mut run = Run::closed(1).with([via("nginx", 0).status(302, 500)]);
         assert_eq!(raised(&run, CODE), []);
 
         let Upstream::BuiltIn(upstream) = &mut run.record.plan.upstream else { panic!("made with ours") };

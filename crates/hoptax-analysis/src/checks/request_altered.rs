@@ -8,9 +8,6 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 const CODE: &str = "request-altered";
-const ADVICE: &str = "If a field is missing, look for a list of supported parameters in the gateway's \
-                      settings (LiteLLM: `drop_params`). If one was added, such as `stream_options`, the \
-                      upstream does work that clients did not ask for.";
 /// Smallest difference to report between the shares of requests that have a field.
 const DIFFERENT: f64 = 0.01;
 
@@ -24,7 +21,9 @@ pub(super) fn rule() -> Rule {
             percent(DIFFERENT)
         ),
         seen: "A gateway that drops `max_tokens` makes answers longer.",
-        advice: ADVICE,
+        advice: "If a field is missing, look for a list of supported parameters in the gateway's settings \
+                 (LiteLLM: `drop_params`). If one was added, such as `stream_options`, the upstream does \
+                 work that clients did not ask for.",
     }
 }
 
@@ -94,16 +93,14 @@ mod tests {
 
     #[test]
     fn raised_by_fields_that_are_added_or_dropped() {
-        let findings = found(&[("model", 1000), ("stream_options", 1000)]);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&found(&[("model", 1000), ("stream_options", 1000)])));
         let added = found(&[("model", 1000), ("max_tokens", 500), ("user", 20)]);
         assert_eq!((added.len(), added[0].severity), (1, Severity::Note));
     }
 
     #[test]
-    fn not_raised_by_the_same_fields_or_without_a_language_model() {
+    fn not_raised_by_the_same_fields_or_chance() {
         assert_eq!(found(&[("model", 1000), ("max_tokens", 505)]), []);
-        assert_eq!(raised(&Run::steady(3, 100, &[("nginx", 150)]), CODE), []);
         for (with_maximum, expected) in [(560, 0), (0, 1)] {
             let mut mixed = run(&[("model", 1000), ("max_tokens", with_maximum)]);
             mixed.record.plan.targets.push(mixed.record.plan.targets[0].clone());

@@ -5,8 +5,6 @@ use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent
 use hoptax_stats::share;
 
 const CODE: &str = "retries-after-abort";
-const ADVICE: &str = "Let the gateway stop its retries when the client has left. If it has none, look for \
-                      mirrored requests.";
 /// Largest number of extra requests for each stream that a client left. If there are more, something else
 /// causes them.
 const MOST: f64 = 10.0;
@@ -22,7 +20,8 @@ pub(super) fn rule() -> Rule {
             percent(DIFFERENT)
         ),
         seen: "Some gateways take a client that leaves for a failure, and ask the model again for nobody.",
-        advice: ADVICE,
+        advice: "Let the gateway stop its retries when the client has left. If it has none, look for \
+                 mirrored requests.",
     }
 }
 
@@ -89,8 +88,7 @@ mod tests {
     #[test]
     fn raised_by_requests_for_clients_that_have_left() {
         let run = run(500, 1000, 2000, 0);
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
         for code in ["amplification", "retries-multiply"] {
             assert_eq!(raised(&run, code), [], "{code}");
         }

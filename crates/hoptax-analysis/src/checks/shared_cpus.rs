@@ -1,6 +1,6 @@
 //! `shared-cpus`: generator, gateway and upstream competed for the same CPUs.
 
-use super::{Concerns, Finding, Rule, Severity, Subject, evidence, percent};
+use super::{Finding, Rule, Severity, Subject, about, evidence, percent};
 use crate::{Case, Trial};
 use hoptax_record::{Role, RoleUsage};
 use serde_json::Value;
@@ -49,12 +49,9 @@ fn of_case(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<F
         .collect();
     let (round, worst) = contended.iter().max_by(|(_, a), (_, b)| a.used.total_cmp(&b.used))?;
     let there = subject.on_host(case.load.index, worst.machine);
+    // A closed loop always reaches some limit.
+    let severity = if case.is_direct() && !case.load.is_open() { Severity::Note } else { Severity::Warning };
     Some(Finding {
-        code: CODE,
-        // A closed loop always reaches some limit.
-        severity: if case.is_direct() && !case.load.is_open() { Severity::Note } else { Severity::Warning },
-        concerns: Concerns::ALL,
-        case: Some(case.case.clone()),
         evidence: evidence([
             ("trials", trials.len().into()),
             ("contended_trials", contended.len().into()),
@@ -80,6 +77,7 @@ fn of_case(subject: &Subject<'_>, case: &Case, trials: &[Trial<'_>]) -> Option<F
                  or use open loops well below saturation. In this run, ratios between gateways are more \
                  reliable than times."
             .into(),
+        ..about(CODE, severity, &case.case)
     })
 }
 

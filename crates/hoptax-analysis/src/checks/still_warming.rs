@@ -90,13 +90,7 @@ mod tests {
             };
             run.record.contenders[2].warm_ups =
                 vec![WarmUp { load: WarmUpLoad::Plan, settled, bursts: vec![burst], ..WarmUp::default() }];
-            let findings = raised(&run, CODE);
-            insta::assert_snapshot!(texts(&findings));
-            assert_eq!(findings.len(), usize::from(!settled));
-            assert!(
-                findings.iter().all(|one| one.message.contains("60 s of load (90000 requests)")),
-                "{findings:?}"
-            );
+            insta::assert_snapshot!(texts(&raised(&run, CODE)));
         }
     }
 

@@ -11,8 +11,6 @@ use crate::{Case, Trial};
 use serde_json::json;
 
 const CODE: &str = "stream-workers-full";
-const ADVICE: &str = "Start more workers of the gateway, raise the number of streams that each serves, or \
-                      give it more CPUs. Otherwise report this number of streams as its limit.";
 /// Limit for the p99 of the time to the first content ÷ that with the fewest streams.
 const MORE: f64 = 2.0;
 /// Smallest growth of this time to report, µs.
@@ -30,7 +28,8 @@ pub(super) fn rule() -> Rule {
             percent(BUSY)
         ),
         seen: "Each stream holds a worker of some gateways until it ends. Later streams wait for one.",
-        advice: ADVICE,
+        advice: "Start more workers of the gateway, raise the number of streams that each serves, or give it \
+                 more CPUs. Otherwise report this number of streams as its limit.",
     }
 }
 

@@ -5,7 +5,6 @@ use crate::thresholds::DOUBTFUL;
 use hoptax_stats::share;
 
 const CODE: &str = "streams-refused";
-const ADVICE: &str = "Use fewer `streams`, or raise the server's limit of streams.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -13,7 +12,7 @@ pub(super) fn rule() -> Rule {
         severity: "warning".into(),
         when: format!("a server refused more than {} of the streams (REFUSED_STREAM)", percent(DOUBTFUL)),
         seen: "Clients in Go repeat refused requests after 1, 2 and 4 s, so refusals looked like latency.",
-        advice: ADVICE,
+        advice: "Use fewer `streams`, or raise the server's limit of streams.",
     }
 }
 
@@ -59,8 +58,7 @@ mod tests {
 
     #[test]
     fn raised_by_two_in_a_thousand() {
-        let findings = raised(&run(2), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run(2), CODE)));
     }
 
     #[test]

@@ -4,8 +4,6 @@ use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent
 use hoptax_stats::share;
 
 const CODE: &str = "trailers-lost";
-const ADVICE: &str = "Check that the gateway speaks HTTP/2 to the upstream and passes trailers (nginx: \
-                      `grpc_pass` instead of `proxy_pass`), or use a newer version.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -16,7 +14,8 @@ pub(super) fn rule() -> Rule {
             .into(),
         seen: "The status of a call is in the trailers. Without them, clients do not know whether it \
                succeeded, and report UNKNOWN. HAProxy before 2.9 may lose trailers while it buffers data.",
-        advice: ADVICE,
+        advice: "Check that the gateway speaks HTTP/2 to the upstream and passes trailers (nginx: \
+                 `grpc_pass` instead of `proxy_pass`), or use a newer version.",
     }
 }
 
@@ -64,8 +63,7 @@ mod tests {
 
     #[test]
     fn raised_by_a_few_answers_without_trailers() {
-        let findings = raised(&run(0, 3), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run(0, 3), CODE)));
     }
 
     #[test]

@@ -11,9 +11,6 @@ use hoptax_stats::share;
 use std::time::Duration;
 
 const CODE: &str = "tunnel-cut";
-const ADVICE: &str = "Raise the gateway's limits of idle time and of a stream's length (nginx: \
-                      `proxy_read_timeout`, HAProxy: `timeout tunnel`, Envoy: `stream_idle_timeout`), or \
-                      send pings or comments more often. Many load balancers cut after 60 s of silence.";
 
 pub(super) fn rule() -> Rule {
     Rule {
@@ -26,7 +23,9 @@ pub(super) fn rule() -> Rule {
             percent(DOUBTFUL)
         ),
         seen: "Clients then connect again, often all at once, and miss the messages in between.",
-        advice: ADVICE,
+        advice: "Raise the gateway's limits of idle time and of a stream's length (nginx: \
+                 `proxy_read_timeout`, HAProxy: `timeout tunnel`, Envoy: `stream_idle_timeout`), or send \
+                 pings or comments more often. Many load balancers cut after 60 s of silence.",
     }
 }
 

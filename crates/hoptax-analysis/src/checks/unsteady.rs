@@ -352,8 +352,7 @@ mod tests {
     fn raised_by_a_trend_in_each_trial_or_in_a_single_one() {
         for rounds in [1, 4] {
             let run = closed(rounds, |round, window| 100.0 - window as f64 + f64::from(round));
-            let findings = raised(&run, CODE);
-            insta::assert_snapshot!(texts(&findings));
+            insta::assert_snapshot!(texts(&raised(&run, CODE)));
         }
     }
 
@@ -363,8 +362,7 @@ mod tests {
             4,
             |round, window| if round == 2 && window >= 30 { 50.0 } else { 100.0 + window as f64 % 3.0 },
         );
-        let findings = raised(&run, CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }
 
     #[test]

@@ -8,8 +8,6 @@ use hoptax_plan::Gateway;
 use hoptax_stats::share;
 
 const CODE: &str = "upstream-not-multiplexed";
-const ADVICE: &str = "Let requests share upstream connections (HAProxy: `http-reuse always`). If the \
-    gateway cannot, say so with its figures.";
 /// Smallest number of requests in flight per worker of the gateway. Workers usually do not share upstream
 /// connections. With fewer requests in flight, a worker could have only one at a time.
 const IN_FLIGHT: f64 = 4.0;
@@ -32,7 +30,8 @@ pub(super) fn rule() -> Rule {
             percent(ALL_NEW)
         ),
         seen: "nginx since 1.29.4 and Apache do so.",
-        advice: ADVICE,
+        advice: "Let requests share upstream connections (HAProxy: `http-reuse always`). If the gateway \
+                 cannot, say so with its figures.",
     }
 }
 

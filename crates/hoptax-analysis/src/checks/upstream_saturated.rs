@@ -175,8 +175,7 @@ mod tests {
         let mut run = Run::with_load(vec![closed_point(4, 1), closed_point(32, 1)]);
         for round in 0..3 {
             for load in 0..2 {
-                run.push(via("direct", round).first().at_load(load).throughput(1000 + u64::from(load) * 20));
-                run.push(via("direct", round).last().at_load(load).throughput(1000 + u64::from(load) * 20));
+                run.direct_trials(round, |trial| trial.at_load(load).throughput(1000 + u64::from(load) * 20));
             }
             run.push(via("alike", round).at_load(1).throughput(1010));
             run.push(via("slower", round).at_load(1).throughput(700));

@@ -89,8 +89,7 @@ mod tests {
 
     #[test]
     fn raised_by_more_than_a_hundredth_of_the_time() {
-        let findings = raised(&run(20_000_000), CODE);
-        insta::assert_snapshot!(texts(&findings));
+        insta::assert_snapshot!(texts(&raised(&run(20_000_000), CODE)));
     }
 
     #[test]

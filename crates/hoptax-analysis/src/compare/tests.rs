@@ -123,12 +123,8 @@ fn cpus_that_were_placed_differently_explain_a_difference() {
     let cpu = |comparison: &Comparison| row(comparison, "nginx", Metric::CpuUsPerRequest).verdict;
     let apart = of_runs(&placed(90.0, 20.0), &placed(390.0, 24.0));
     assert_eq!(cpu(&apart), Verdict::NotDistinguishable, "a fifth more");
-    let says = |comparison: &Comparison| {
-        comparison
-            .warnings
-            .iter()
-            .any(|warning| warning.starts_with("CPUs 0 and 1 were 90 ns apart in one and 390 ns in two"))
-    };
+    let says =
+        |comparison: &Comparison| comparison.warnings.iter().any(|warning| warning.contains("90 ns apart"));
     assert!(says(&apart), "{:?}", apart.warnings);
     let back = of_runs(&placed(390.0, 24.0), &placed(90.0, 20.0));
     assert_eq!(cpu(&back), Verdict::NotDistinguishable, "a sixth less");
@@ -174,8 +170,7 @@ fn one_round_shows_no_difference() {
 fn load_points_are_matched_by_their_settings() {
     let push = |run: &mut Run, load: u32, us: u64| {
         for round in 0..3 {
-            run.push(via("direct", round).first().at_load(load))
-                .push(via("direct", round).last().at_load(load));
+            run.direct_trials(round, |trial| trial.at_load(load));
             run.push(via("nginx", round).at_load(load).all_at_us(us + u64::from(round)));
         }
     };
@@ -190,8 +185,7 @@ fn load_points_are_matched_by_their_settings() {
     let comparison = of_runs(&a, &b);
     assert!(comparison.rows.iter().all(|row| row.verdict == Verdict::NotDistinguishable), "{comparison:#?}");
     assert!(comparison.rows.iter().all(|row| row.load.connections != 99));
-    let warnings = comparison.warnings.join("\n");
-    insta::assert_snapshot!(warnings);
+    insta::assert_snapshot!(comparison.warnings.join("\n"));
 }
 
 #[test]
@@ -243,9 +237,7 @@ fn http2_to_the_upstream_and_other_settings_are_named() {
     };
     let old = run(features::gateway("haproxy", &[]), &["nbthread 1"]);
     let new = run(features::with_http2_upstream("haproxy"), &["nbthread 1", "proto h2"]);
-    let http2 = "HTTP/2 to the upstream of haproxy differs: off and on.";
-    let settings = "Settings of haproxy differ: none and proto h2.";
-    assert_eq!(of_runs(&old, &new).warnings, [http2, settings]);
+    insta::assert_snapshot!(of_runs(&old, &new).warnings.join("\n"));
 }
 
 #[test]
@@ -256,12 +248,7 @@ fn another_machine_or_version_is_a_warning() {
     b.record.hoptax = "9.9.9".into();
     b.record.contenders[1].version = Some("1.2.4".into());
     b.record.ended = None;
-    let warnings = of_runs(&a, &b).warnings;
-    for expected in
-        ["Kernel differs", "Version of hoptax differs", "Version of nginx differs", "two ended before"]
-    {
-        assert!(warnings.iter().any(|one| one.contains(expected)), "{expected}: {warnings:?}");
-    }
+    insta::assert_snapshot!(of_runs(&a, &b).warnings.join("\n"));
     assert_eq!(of_runs(&a, &Run::steady(2, 100, &[("nginx", 200)])).warnings, Vec::<String>::new());
 }
 
@@ -270,13 +257,9 @@ fn machines_are_compared_by_role() {
     let a = on_hosts(&[("nginx", 850)]);
     let mut b = on_hosts(&[("nginx", 850)]);
     b.record.hosts.get_mut("edge").expect("there").environment.kernel = "Linux 7".into();
-    assert_eq!(of_runs(&a, &b).warnings, ["gateway: Kernel differs: Linux 6.1 and Linux 7."]);
+    insta::assert_snapshot!(of_runs(&a, &b).warnings.join("\n"));
     let one_host = Run::steady(4, 300, &[("nginx", 850)]);
-    let warnings = of_runs(&a, &one_host).warnings;
-    for role in ["generator", "gateway", "upstream"] {
-        let starts = format!("{role}: Host differs: ");
-        assert!(warnings.iter().any(|one| one.starts_with(&starts)), "{warnings:?}");
-    }
+    insta::assert_snapshot!(of_runs(&a, &one_host).warnings.join("\n"));
 }
 
 #[test]
@@ -291,7 +274,7 @@ fn machines_that_only_send_load_are_compared_by_name() {
         run
     };
     let (a, b) = (with_sender("Linux 6.1"), with_sender("Linux 7"));
-    assert_eq!(of_runs(&a, &b).warnings, ["loads from branch: Kernel differs: Linux 6.1 and Linux 7."]);
+    insta::assert_snapshot!(of_runs(&a, &b).warnings.join("\n"));
     assert_eq!(of_runs(&a, &with_sender("Linux 6.1")).warnings, [""; 0]);
 }
 
@@ -314,17 +297,13 @@ fn a_warning_says_that_capacities_are_not_compared() {
         run.record.load.push(searched_point());
     }
     let warnings = of_runs(&a, &b).warnings;
-    assert!(
-        warnings.iter().any(|one| one.ends_with("is a search, and capacities are not compared.")),
-        "{warnings:?}"
-    );
-    assert!(!warnings.iter().any(|one| one.contains("left out")), "{warnings:?}");
     for run in [&mut a, &mut b] {
         run.record.load.remove(0);
     }
     let refused = compared(&Compared { runs: (&a, &b), labels: None, force: false });
     let Err(Refusal::NothingInCommon(reason)) = refused else { panic!("{refused:?}") };
     insta::assert_snapshot!(reason);
+    insta::assert_snapshot!(warnings.join("\n"));
 }
 
 #[test]
@@ -472,7 +451,7 @@ fn starts_with_loads_of_different_lengths_have_a_warning() {
         let found = of_runs(&run(10), &run(seconds)).warnings;
         found.into_iter().filter(|one| one.contains("start.for")).collect::<Vec<_>>()
     };
-    assert_eq!(about(5), ["Load after each start (`start.for`) differs: 10s and 5s."]);
+    insta::assert_snapshot!(about(5).join("\n"));
     assert_eq!(about(10), [""; 0]);
 }
 
@@ -496,8 +475,7 @@ fn messages_are_compared() {
         let mut run = Run::closed(1);
         for round in 0..5 {
             let jitter = u64::from(round % 2);
-            run.push(via("direct", round).first().all_at_us(900).both_ways_us(100 + jitter, 1000));
-            run.push(via("direct", round).last().all_at_us(900).both_ways_us(100 + jitter, 1000));
+            run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100 + jitter, 1000));
             run.push(via("nginx", round).all_at_us(900).both_ways_us(of_nginx + jitter, 1000));
             run.push(via("envoy", round).all_at_us(900).both_ways_us(200 + jitter, 1000));
         }

@@ -182,17 +182,12 @@ mod tests {
         let mut run = Run::with_load(vec![closed_point(4, 5)]);
         for round in 0..3 {
             let mut windows = vec![vec![1000; 100]; 50];
-            windows[20] = vec![80_000 + 1000 * round; 100];
+            run.direct_trials(round, |trial| trial.windows_us(&windows));
+            windows[20] = vec![80_000 + 1000 * u64::from(round); 100];
             windows[21] = vec![80_000; 100];
             windows[22..28].fill(Vec::new());
-            run.push(
-                via("direct", u32::try_from(round).unwrap()).first().windows_us(&vec![vec![1000; 100]; 50]),
-            );
-            run.push(
-                via("direct", u32::try_from(round).unwrap()).last().windows_us(&vec![vec![1000; 100]; 50]),
-            );
-            let mut made = via("nginx", u32::try_from(round).unwrap()).windows_us(&windows);
-            made.0.events = vec![event(2000, 100 + 10 * round, Action::RestartGateway)];
+            let mut made = via("nginx", round).windows_us(&windows);
+            made.0.events = vec![event(2000, 100 + 10 * u64::from(round), Action::RestartGateway)];
             let load = made.0.load_record.as_mut().expect("made with one");
             (load.windows[20].errors, load.windows[20].opened) = (30, 4);
             load.windows[20].causes = [(Cause::ConnectRefused, 30)].into();

@@ -121,6 +121,16 @@ fn trial(who: &str, round: u32, usual_us: u64, stolen: bool) -> MadeTrial {
     trial.stolen_ms(&taken)
 }
 
+/// Three rounds in which direct has only quiet windows.
+fn rounds(of_nginx: impl Fn(u32) -> MadeTrial) -> Run {
+    let mut run = Run::closed(1);
+    for round in 0..3 {
+        let direct = || trial("direct", round, 1000, false);
+        run.push(direct().first()).push(direct().last()).push(of_nginx(round));
+    }
+    run
+}
+
 #[test]
 fn steal_counts_on_the_machines_that_requests_pass() {
     let quiet = [0; 10];
@@ -146,13 +156,7 @@ fn steal_counts_on_the_machines_that_requests_pass() {
 
 #[test]
 fn figures_by_hand() {
-    let mut run = Run::closed(1);
-    for round in 0..3 {
-        run.push(trial("direct", round, 1000, false).first())
-            .push(trial("direct", round, 1000, false).last());
-        run.push(trial("nginx", round, 1500, true));
-    }
-    let analysis = run.analyse();
+    let analysis = rounds(|round| trial("nginx", round, 1500, true)).analyse();
     let case = analysis.case("nginx", 0).expect("measured");
     let quiet = case.quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.windows, quiet.left_out, quiet.share_left_out), (30, 9, 0.3));
@@ -178,13 +182,7 @@ fn figures_by_hand() {
 
 #[test]
 fn without_disturbed_windows_the_figures_are_those_of_all_windows() {
-    let mut run = Run::closed(1);
-    for round in 0..3 {
-        run.push(trial("direct", round, 1000, false).first())
-            .push(trial("direct", round, 1000, false).last());
-        run.push(trial("nginx", round, 1500, false));
-    }
-    let analysis = run.analyse();
+    let analysis = rounds(|round| trial("nginx", round, 1500, false)).analyse();
     let case = analysis.case("nginx", 0).expect("measured");
     let quiet = case.quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.left_out, quiet.trials), (0, 3));
@@ -196,14 +194,11 @@ fn without_disturbed_windows_the_figures_are_those_of_all_windows() {
 
 #[test]
 fn a_trial_with_too_few_quiet_windows_is_in_no_quiet_figure() {
-    let mut run = Run::closed(1);
-    for round in 0..3 {
-        run.push(trial("direct", round, 1000, false).first())
-            .push(trial("direct", round, 1000, false).last());
+    let of_nginx = |round: u32| {
         let via = trial("nginx", round, 1500 + 1000 * u64::from(round), true);
-        run.push(if round == 2 { via.stolen_ms(&[10; 10]) } else { via });
-    }
-    let analysis = run.analyse();
+        if round == 2 { via.stolen_ms(&[10; 10]) } else { via }
+    };
+    let analysis = rounds(of_nginx).analyse();
     let quiet = analysis.case("nginx", 0).expect("measured").quiet.as_ref().expect("steal is recorded");
     assert_eq!((quiet.trials, quiet.trials_left_out, quiet.left_out), (2, 1, 16));
     let added = quiet.tax.as_ref().expect("a gateway").added_p50.expect("two rounds").estimate;

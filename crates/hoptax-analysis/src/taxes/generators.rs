@@ -99,8 +99,7 @@ mod tests {
         let mut run = Run::closed(8);
         for round in 0..5 {
             let jitter = u64::from(round % 2);
-            let direct = || via("direct", round).generators_us(&[("a", 100), ("b", 300 + jitter)]);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.generators_us(&[("a", 100), ("b", 300 + jitter)]));
             run.push(via("nginx", round).generators_us(&[("a", 150 + jitter), ("b", 300 + of_b)]));
         }
         run

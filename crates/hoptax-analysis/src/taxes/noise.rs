@@ -58,8 +58,7 @@ mod tests {
         assert_eq!(floor.rounds, 2);
         assert!((floor.added_p50.expect("two rounds") - 1250.0_f64.sqrt()).abs() < 0.2);
         assert_eq!(floor.throughput_ratio, Some(0.0));
-        let mut run = Run::closed(1);
-        run.push(via("direct", 0).first().all_at_us(100));
+        let run = Run::closed(1).with([via("direct", 0).first().all_at_us(100)]);
         let floor = &run.analyse().noise_floor[0];
         assert_eq!((floor.rounds, floor.added_p50), (0, None));
     }

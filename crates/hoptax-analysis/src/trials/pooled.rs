@@ -116,11 +116,9 @@ mod tests {
 
     #[test]
     fn cases_without_valid_trials_and_searches_are_left_out() {
-        let mut run = Run::closed(4);
-        run.push(via("nginx", 0).all_at_us(100).failed("nginx died"));
+        let run = Run::closed(4).with([via("nginx", 0).all_at_us(100).failed("nginx died")]);
         assert!(Pooled::all(&run.record, &run.trials).is_empty());
-        let mut run = Run::with_load(vec![searched_point()]);
-        run.push(via("direct", 0).all_at_us(100).step(1000.0));
+        let run = Run::with_load(vec![searched_point()]).with([via("direct", 0).all_at_us(100).step(1000.0)]);
         assert!(Pooled::all(&run.record, &run.trials).is_empty());
     }
 }

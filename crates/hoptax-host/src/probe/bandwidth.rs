@@ -200,7 +200,7 @@ mod tests {
             stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("written");
         });
         let error = measure(address, &asked(1, false)).expect_err("no receiver").to_string();
-        assert!(error.contains(&format!("hoptax hosts bandwidth --listen {address}")), "{error}");
+        assert!(error.contains(&format!("--listen {address}")), "{error}");
         other.join().expect("it ends");
     }
 

@@ -78,7 +78,7 @@ fn a_commit_is_built_once_and_kept() {
     let builds = builds(scratch.path());
     let one = build_of(&repository, "one");
     let message = builds.program(&one).expect_err("not built").failure().message;
-    assert!(message.contains("is not built; `hoptax run` builds it"), "{message}");
+    assert!(message.contains("is not built"), "{message}");
     let program = builds.build(&one, &never()).expect("it builds");
     assert_eq!(builds.build(&one, &never()).expect("kept"), program);
     assert_eq!(builds.program(&one).expect("kept"), program);
@@ -108,12 +108,12 @@ fn the_log_of_a_build_that_fails_is_quoted() {
         let error = outcome.expect_err("it does not build");
         assert!(matches!(error, BuildError::DoesNotBuild(_)), "{error:?}");
         let failure = error.failure();
-        assert!(failure.message.contains("does not build: `sh build.sh` exited with code 3"), "{failure:?}");
+        assert!(failure.message.contains("exited with code 3"), "{failure:?}");
         assert!(failure.detail.contains("no compiler here"), "{failure:?}");
     }
     let elsewhere = GitBuild { binary: "bin/other".into(), ..build_of(&repository, "two") };
     let failure = builds.build(&elsewhere, &never()).expect_err("no such program").failure();
-    assert!(failure.message.contains("`bin/other` is not a program"), "{failure:?}");
+    assert!(failure.message.contains("`bin/other`"), "{failure:?}");
 }
 
 #[test]
@@ -132,8 +132,7 @@ fn trouble_of_the_machine_is_not_a_commit_that_does_not_build() {
     }
     let gone = GitBuild { repository: scratch.path().join("gone"), ..one };
     let error = builds.build(&gone, &never()).expect_err("no repository");
-    assert!(matches!(&error, BuildError::Trouble(failure) if failure.message.contains("cannot find the \
-            repository")));
+    assert!(matches!(&error, BuildError::Trouble(failure) if failure.message.contains("repository")));
 }
 
 #[test]
@@ -196,5 +195,5 @@ fn refs_are_looked_up_and_commits_listed() {
     };
     assert_eq!(subjects("one", "two"), ["Add broken", "Add two"]);
     let error = commits_between(&repository, "two", "one").expect_err("the wrong order");
-    assert!(error.contains("two is not an ancestor of one"), "{error}");
+    assert!(error.contains("ancestor"), "{error}");
 }

@@ -451,13 +451,6 @@ fn check_reload(pack: &Pack) -> Result<(), PackError> {
     if given.iter().filter(|given| **given).count() != 1 || reload.watched == Some(false) {
         return refuse("reload:", "`reload` must have exactly one key".into(), WAYS);
     }
-    if manifest.unsupported.contains_key("reload") {
-        return refuse(
-            "unsupported:",
-            "`reload` is both supported and listed as unsupported".into(),
-            "remove one of the two",
-        );
-    }
     if let Some(signal) = &reload.signal
         && let Err(message) = signal.parse::<StopSignal>()
     {
@@ -631,37 +624,25 @@ fn must_be_feature(pack: &Pack, key: &str, name: &str) -> Result<(), PackError> 
 fn check_unsupported(pack: &Pack) -> Result<(), PackError> {
     let manifest = pack.manifest();
     let lacks = |what: &str| manifest.unsupported.contains_key(what);
-    match (manifest.access_log.is_some(), lacks("access_log")) {
-        (false, false) => {
-            let help = "say `access_log: file` or `access_log: stdout`, or give the reason as `unsupported: \
-                        { access_log: … }`";
-            Err(pack.refuse("access_log", "`access_log` is missing".into(), Some(help.into())))
-        }
-        (true, true) => Err(pack.refuse(
-            "unsupported:",
-            "`access_log` is both supported and listed as unsupported".into(),
-            None,
-        )),
-        _ => Ok(()),
-    }?;
+    if manifest.access_log.is_none() && !lacks("access_log") {
+        let help = "say `access_log: file` or `access_log: stdout`, or give the reason as `unsupported: { \
+                    access_log: … }`";
+        return Err(pack.refuse("access_log", "`access_log` is missing".into(), Some(help.into())));
+    }
     let settings = [
+        ("access_log", manifest.access_log.is_some()),
+        ("reload", manifest.reload.is_some()),
         ("upstream_http2", manifest.upstream_http2),
         ("grpc", manifest.grpc),
         ("websocket", manifest.websocket),
         ("sse", manifest.sse),
     ];
-    for (what, has) in settings {
-        if has && lacks(what) {
+    let features = manifest.features.iter().map(|feature| (feature.as_str(), true));
+    match settings.into_iter().chain(features).find(|(what, has)| *has && lacks(what)) {
+        Some((what, _)) => {
             let message = format!("`{what}` is both supported and listed as unsupported");
-            return Err(pack.refuse("unsupported:", message, Some("remove one of the two".into())));
+            Err(pack.refuse("unsupported:", message, Some("remove one of the two".into())))
         }
-    }
-    match manifest.features.iter().find(|feature| lacks(feature)) {
-        Some(both) => Err(pack.refuse(
-            "unsupported:",
-            format!("feature `{both}` is both supported and listed as unsupported"),
-            None,
-        )),
         None => Ok(()),
     }
 }

@@ -355,10 +355,10 @@ mod tests {
             }
         }
         for answer in answers(&own[..own.len() - 1]) {
-            assert!(answer.starts_with("there is no ROOT/schedstat, so the shell"), "{answer}");
+            assert!(answer.contains("ROOT/schedstat"), "{answer}");
         }
         for answer in answers(&[]) {
-            assert_eq!(answer, "there is no ROOT/memory/memory.usage_in_bytes in the container\n");
+            assert!(answer.contains("ROOT/memory/memory.usage_in_bytes"), "{answer}");
         }
     }
 
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn trials_that_are_too_short_are_refused() {
         let watched = WatchedPods { selector: "a".into(), container: None, namespace: None, context: None };
-        let message = ControlGroups::open(&watched, Duration::from_millis(100)).expect_err("too short");
-        assert!(message.ends_with("Write `duration: 200ms` for each load"), "{message}");
+        let refused = ControlGroups::open(&watched, Duration::from_millis(100));
+        insta::assert_snapshot!(refused.expect_err("too short"));
     }
 }

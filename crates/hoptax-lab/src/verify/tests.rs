@@ -180,14 +180,14 @@ fn an_answer_cannot_drive_the_terminal() {
     let failure = against_direct(&driving).expect_err("it differs");
     let texts = failure.message.clone() + &failure.detail;
     assert!(texts.chars().all(|letter| letter == '\n' || !letter.is_control()), "{texts:?}");
-    assert!(failure.message.contains("header `x-own` is `\\u{9b}2J` instead of `1`"), "{failure:?}");
+    insta::assert_snapshot!(failure.message);
     assert!(failure.detail.contains("  | \\u{0}\\u{8}\\u{1f}\\u{1b}c\n"), "{failure:?}");
 }
 
 #[test]
 fn a_missing_or_incomplete_answer_is_a_failure() {
     let failure = against_direct("").expect_err("it closes");
-    assert_eq!(failure.message, "it gave no answer: the connection was closed before the response");
+    insta::assert_snapshot!(failure.message);
     assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
     let failure = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
     assert!(failure.message.starts_with("it gave no answer: "), "{failure:?}");
@@ -225,10 +225,7 @@ fn both_answers_are_compared_with_what_the_target_expects() {
     let length = Check::BodyLength { least: 5, most: 5 };
     assert_eq!(against(DIRECT, vec![Check::Status(vec![(200, 200)]), length]), Ok(()));
     let failure = against(DIRECT, vec![Check::BodyContains("bye".into())]).expect_err("not even direct");
-    assert_eq!(
-        failure.message,
-        "the answer of direct does not meet `expect`: the body does not contain `bye`"
-    );
+    insta::assert_snapshot!(failure.message);
     // Verification does not compare the header `server` with direct's header, because hops may change it. But
     // this target expects a certain value of the header.
     let named = |name: &str| DIRECT.replace("x-own", &format!("server: {name}\r\nx-own"));
@@ -240,8 +237,7 @@ fn both_answers_are_compared_with_what_the_target_expects() {
         &Change::default(),
         TIMEOUT,
     );
-    let message = "it does not meet `expect`: header `Server` is `proxy` instead of `origin`";
-    assert_eq!(failure.expect_err("another server").message, message);
+    insta::assert_snapshot!(failure.expect_err("another server").message);
 }
 
 #[test]
@@ -253,7 +249,7 @@ fn an_upstream_that_often_refuses_requests_is_asked_again() {
         |direct: &[&str]| verify(serve(direct), serve(&[DIRECT]), &expecting, &Change::default(), TIMEOUT);
     assert_eq!(against(&often), Ok(()));
     let failure = against(&[refused]).expect_err("always refused");
-    assert!(failure.message.starts_with("the answer of direct does not meet `expect`: status 429"));
+    assert!(failure.message.contains("status 429"));
 }
 
 #[test]
@@ -301,10 +297,7 @@ fn the_target_of_a_mix_is_named() {
     let mix = requests(vec![TargetSpec { name: "first".into(), ..get() }, get()]);
     let failure = verify(serve(&[DIRECT]), serve(&[failing]), &mix, &Change::default(), TIMEOUT)
         .expect_err("they differ");
-    assert_eq!(
-        failure.message,
-        "target first: its answer differs from the answer of direct: status 404 instead of 200"
-    );
+    insta::assert_snapshot!(failure.message);
 }
 
 #[test]
@@ -330,6 +323,5 @@ fn each_version_of_http_is_tested_and_the_old_one_is_named() {
     assert_eq!(verify(serve(&[DIRECT]), picky(), &asked(vec![new]), &Change::default(), TIMEOUT), Ok(()));
     let failure = verify(serve(&[DIRECT]), picky(), &asked(vec![new, old]), &Change::default(), TIMEOUT)
         .expect_err("they differ");
-    let message = "over HTTP/1.0: its answer differs from the answer of direct: status 426 instead of 200";
-    assert_eq!(failure.message, message);
+    insta::assert_snapshot!(failure.message);
 }

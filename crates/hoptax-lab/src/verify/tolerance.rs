@@ -168,10 +168,9 @@ mod tests {
         let gzip = [Feature::Gzip];
         assert_eq!(difference_of(&gzip, &direct, gateway(&packed(b"hello"))), None);
         assert!(difference_of(&[], &direct, gateway(&packed(b"hello"))).is_some(), "not asked for");
-        let other = difference_of(&gzip, &direct, gateway(&packed(b"hallo"))).expect("another body");
-        assert!(other.contains("differs from byte 1 on"), "{other}");
-        let broken = difference_of(&gzip, &direct, gateway(b"hello")).expect("no gzip");
-        assert!(broken.starts_with("its body is not valid gzip"), "{broken}");
+        let wrong = [packed(b"hallo"), b"hello".to_vec()]
+            .map(|body| difference_of(&gzip, &direct, gateway(&body)).expect("another body, and no gzip"));
+        insta::assert_snapshot!(wrong.join("\n"));
         let mut other = gateway(&packed(b"hello"));
         other.headers.insert("etag".into(), "W/\"y\"".into());
         assert!(difference_of(&gzip, &direct, other).expect("another etag").contains("etag"));

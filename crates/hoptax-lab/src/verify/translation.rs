@@ -138,12 +138,12 @@ mod tests {
         assert_eq!(web_status(&failed).as_deref(), Some("5"));
         assert_eq!(from_web(&direct(), &mut failed), Ok(()));
         assert!(difference(&direct(), &failed).is_some());
-        for cut in [&frame[..frame.len() - 1], &frame[..9], &frame[..7], b""] {
+        let errors = [&frame[..frame.len() - 1], &frame[..9], &frame[..7], b""].map(|cut| {
             let mut web = answer(200, &[WEB], cut);
             assert_eq!(web_status(&web), None, "{cut:?}");
-            let error = from_web(&direct(), &mut web).expect_err("cut");
-            assert_eq!(error, "its body ends without the trailers of gRPC-Web", "{cut:?}");
-        }
+            from_web(&direct(), &mut web).expect_err("cut")
+        });
+        insta::assert_snapshot!(errors.join("\n"));
         let mut other = direct();
         assert_eq!(from_web(&direct(), &mut other), Ok(()));
         assert_eq!(other, direct());
@@ -157,17 +157,15 @@ mod tests {
             assert_eq!(from_json(&direct(), &mut gateway), Ok(()));
             assert_eq!(gateway, direct());
         }
-        for (mut gateway, expected) in [
-            (answer(502, &[(TYPE, "text/plain")], b"no group"), "write upstream: { body: 0B }"),
-            (answer(200, &[(TYPE, "text/plain")], b"{}"), "the content type is `text/plain`"),
-            (answer(200, &[json], b"{"), "its body is not JSON: EOF"),
-            (answer(200, &[json], b""), "its body is not JSON: EOF"),
-        ] {
-            let error = from_json(&direct(), &mut gateway).expect_err("no JSON");
-            assert!(error.contains(expected), "{error}");
-        }
-        let mut refusal = answer(404, &[(TYPE, "text/plain")], b"");
-        let error = from_json(&direct(), &mut refusal).expect_err("refused");
-        assert_eq!(error, "status 404 instead of 200", "the upstream's answer is not the cause");
+        let errors = [
+            answer(502, &[(TYPE, "text/plain")], b"no group"),
+            answer(200, &[(TYPE, "text/plain")], b"{}"),
+            answer(200, &[json], b"{"),
+            answer(200, &[json], b""),
+            // The upstream's answer is not the cause of this one.
+            answer(404, &[(TYPE, "text/plain")], b""),
+        ]
+        .map(|mut gateway| from_json(&direct(), &mut gateway).expect_err("no JSON"));
+        insta::assert_snapshot!(errors.join("\n"));
     }
 }

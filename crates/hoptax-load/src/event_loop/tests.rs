@@ -83,6 +83,16 @@ fn pair(mut witness: Witness) -> (Epoll, Witness, TcpStream) {
     (io, witness, peer)
 }
 
+/// All that arrives at `peer` until the end, while the loop turns until everything is sent.
+fn arriving(io: &mut Epoll, witness: &mut Witness, mut peer: TcpStream) -> Vec<u8> {
+    let reader = std::thread::spawn(move || {
+        let mut all = Vec::new();
+        peer.read_to_end(&mut all).map(|_| all)
+    });
+    turn_until(io, witness, |witness| witness.drained == 1);
+    reader.join().expect("no panic").expect("reads")
+}
+
 #[test]
 fn reports_a_refused_connect_and_frees_the_token() {
     let mut io = Epoll::new().expect("epoll");
@@ -159,17 +169,12 @@ fn a_handler_may_close_while_it_receives() {
 
 #[test]
 fn finish_ends_our_side_after_what_is_pending() {
-    let (mut io, mut witness, mut peer) = pair(Witness::default());
+    let (mut io, mut witness, peer) = pair(Witness::default());
     let sent = vec![7; 12_000_000];
     io.send(Token(0), &sent).expect("sends");
     assert!(io.unsent(Token(0)) > 0, "more than the kernel buffers");
     io.finish(Token(0)).expect("finishes");
-    let reader = std::thread::spawn(move || {
-        let mut all = Vec::new();
-        peer.read_to_end(&mut all).map(|_| all)
-    });
-    turn_until(&mut io, &mut witness, |witness| witness.drained == 1);
-    assert_eq!(reader.join().expect("no panic").expect("reads"), sent);
+    assert_eq!(arriving(&mut io, &mut witness, peer), sent);
 }
 
 #[test]
@@ -201,19 +206,14 @@ fn a_paused_connection_reports_the_end_when_resumed() {
 
 #[test]
 fn a_half_open_connection_still_sends() {
-    let (mut io, mut witness, mut peer) = pair(Witness { keep_sending: true, ..Witness::default() });
+    let (mut io, mut witness, peer) = pair(Witness { keep_sending: true, ..Witness::default() });
     peer.shutdown(std::net::Shutdown::Write).expect("ends its side");
     turn_until(&mut io, &mut witness, |witness| witness.closed == [(Token(0), true)]);
     assert!(io.is_connected(Token(0)));
     let sent = vec![3; 12_000_000];
     io.send(Token(0), &sent).expect("sends");
     io.finish(Token(0)).expect("finishes");
-    let reader = std::thread::spawn(move || {
-        let mut all = Vec::new();
-        peer.read_to_end(&mut all).map(|_| all)
-    });
-    turn_until(&mut io, &mut witness, |witness| witness.drained == 1);
-    assert_eq!(reader.join().expect("no panic").expect("reads"), sent);
+    assert_eq!(arriving(&mut io, &mut witness, peer), sent);
     assert_eq!(witness.closed.len(), 1, "the end is reported once");
 }
 

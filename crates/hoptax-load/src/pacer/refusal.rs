@@ -55,6 +55,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri reads no snapshots")]
     fn a_refusal_names_the_stage_and_the_value() {
         let told = [
             Rate::Fixed(0.0),

@@ -144,14 +144,16 @@ mod tests {
         let of = |target: &TargetSpec, version| {
             refuse_impossible(target, version).expect_err("refused").to_string()
         };
-        let old = of(&post("a", 1), HttpVersion::Http10);
-        assert!(old.contains("HTTP/1.0 has no chunked bodies; use HTTP/1.1"), "{old}");
-        assert!(of(&post("a", 0), HttpVersion::Http11).contains("its chunks are empty"));
         let many = TargetSpec { body: vec![b'x'; 1_000_001], ..post("", 1) };
-        assert!(of(&many, HttpVersion::Http11).contains("it has 1000001 chunks; use larger chunks"));
         let mut own = post("a", 1);
         own.headers.push(("Content-Length".into(), "1".into()));
-        assert!(of(&own, HttpVersion::Http11).contains("a body in chunks has no length in the head"));
+        let told = [
+            of(&post("a", 1), HttpVersion::Http10),
+            of(&post("a", 0), HttpVersion::Http11),
+            of(&many, HttpVersion::Http11),
+            of(&own, HttpVersion::Http11),
+        ];
+        insta::assert_snapshot!(told.join("\n"));
         own.headers[1] = ("Transfer-Encoding".into(), "chunked".into());
         let error = Mix::new(&[own], &BTreeMap::new(), 0, Protocol::default()).expect_err("refused");
         assert!(error.to_string().contains("`--chunked`"), "{error}");

@@ -371,16 +371,16 @@ mod tests {
 
     #[test]
     fn what_http2_does_not_have_is_refused() {
-        for (headers, expected) in [
-            (&[("host", "a"), ("Connection", "close")][..], "HTTP/2 does not allow this header"),
-            (&[("host", "a"), ("te", "gzip")], "HTTP/2 allows only the value `trailers`"),
-            (&[("host", "a"), ("host", "b")], "only one host"),
-            (&[], "needs a host"),
-            (&[("host", "a"), ("content-length", "7")], "it is 7, but the body has 1 bytes"),
-        ] {
-            let error = prepared(&spec(headers, "x")).expect_err(expected).to_string();
-            assert!(error.contains(expected), "{error}");
-        }
+        let told = [
+            &[("host", "a"), ("Connection", "close")][..],
+            &[("host", "a"), ("te", "gzip")],
+            &[("host", "a"), ("host", "b")],
+            &[],
+            &[("host", "a"), ("content-length", "7")],
+        ]
+        .map(|headers| format!("{headers:?}\n    {}\n", prepared(&spec(headers, "x")).expect_err("refused")))
+        .concat();
+        insta::assert_snapshot!(told);
     }
 
     #[test]

@@ -237,19 +237,13 @@ fn with_settings(reader: &mut Reader<'_>, place: Place, raw: &RawFeature) -> Opt
 
 /// A rate limit: a whole number of requests per second.
 pub(super) fn per_second(reader: &mut Reader<'_>, limit: &Placed<SteadyRate>) -> u32 {
-    match units::rate(&limit.value.0) {
-        Ok(rate) if rate >= 1.0 && rate.fract() == 0.0 && rate <= f64::from(u32::MAX) => rate as u32,
-        Ok(_) => {
-            let message =
-                format!("the rate limit {} is not a whole number of requests per second", limit.value.0);
-            reader.fault(limit.place, message, "write a whole number, at least 1/s, such as 1000/s");
-            1
-        }
-        Err(error) => {
-            reader.fault(limit.place, error.message, error.help);
-            1
-        }
+    let Some(rate) = reader.unit(limit, units::rate) else { return 1 };
+    if rate >= 1.0 && rate.fract() == 0.0 && rate <= f64::from(u32::MAX) {
+        return rate as u32;
     }
+    let message = format!("the rate limit {} is not a whole number of requests per second", limit.value.0);
+    reader.fault(limit.place, message, "write a whole number, at least 1/s, such as 1000/s");
+    1
 }
 
 fn check_instances(reader: &mut Reader<'_>, place: Place, feature: Feature, upstream: &Upstream) {

@@ -7,7 +7,7 @@ use crate::raw::{
     Bytes, JsonText, Placed, RawCompression, RawExpect, RawGateway, RawGrpc, RawMessage, RawTarget, Short,
     Sweep, Text,
 };
-use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm, calls, units};
+use crate::{Body, EncodedMessage, Gateway, GatewayKind, LoadPoint, Method, Proto, ProxyForm, calls};
 use hoptax_format::grpc::{self, Status};
 use hoptax_format::messages::StreamSpec;
 use hoptax_format::spec::{Check, HttpVersion};
@@ -56,10 +56,7 @@ pub(super) fn read(reader: &mut Reader<'_>, call: Placed<RawGrpc>, target: &mut 
         reader.fault(method.place, message, "write the name alone, such as Say");
     }
     let deadline_ns = deadline.and_then(|typed| {
-        let deadline = reader.unit(&typed, units::duration)?;
-        if deadline.is_zero() {
-            reader.fault(typed.place, "`deadline` is zero", "write a longer time, or remove it");
-        }
+        let deadline = reader.time_above_zero(&typed, "deadline", "write a longer time, or remove it")?;
         u64::try_from(deadline.as_nanos()).ok()
     });
     let name = format!("{}/{}", service.value, method.value);
@@ -108,9 +105,7 @@ fn may_be_late(expect: Option<&RawExpect>) -> bool {
 fn check_length(reader: &mut Reader<'_>, place: Place, (body, encoded): &(Body, Option<EncodedMessage>)) {
     let of_encoded = encoded.as_ref().map(|EncodedMessage(message)| message.len() as u64);
     let length = of_encoded.or_else(|| body::length(body)).unwrap_or(0);
-    if let Err(error) = calls::check_message(length, matches!(body, Body::Size(_))) {
-        reader.fault(place, error.message, error.help);
-    }
+    reader.accept(place, calls::check_message(length, matches!(body, Body::Size(_))));
 }
 
 /// Looks up the method of a call in its `.proto` file. If it is not there, reports an error.
@@ -129,12 +124,10 @@ fn declared(
         Some(known) => Ok(known.clone()),
         None => Proto::compile(&path),
     };
-    let compiled = compiled.map_err(|error| reader.fault(proto.place, error.message, error.help)).ok()?;
+    let compiled = reader.accept(proto.place, compiled)?;
     reader.protos.insert(path, compiled.clone());
-    let found = compiled.service(&service.value);
-    let found = found.map_err(|error| reader.fault(service.place, error.message, error.help)).ok()?;
-    let found = found.method(&method.value);
-    found.map_err(|error| reader.fault(method.place, error.message, error.help)).ok()
+    let found = reader.accept(service.place, compiled.service(&service.value))?;
+    reader.accept(method.place, found.method(&method.value))
 }
 
 /// Reads the message of a call. If it is JSON, returns the encoded message too.
@@ -170,13 +163,7 @@ fn encode(
         reader.fault(json.place, message, "write fixed values; `headers` can contain templates");
         return None;
     }
-    match method?.encode(&json.value.0) {
-        Ok(message) => Some(EncodedMessage(message)),
-        Err(error) => {
-            reader.fault(json.place, error.message, error.help);
-            None
-        }
-    }
+    reader.accept(json.place, method?.encode(&json.value.0)).map(EncodedMessage)
 }
 
 /// Refuses what only other requests have.

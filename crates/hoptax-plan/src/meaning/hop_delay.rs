@@ -129,9 +129,7 @@ fn read_delay(reader: &mut Reader<'_>, typed: Placed<RawHopDelay>) -> Option<Hop
         message: reader.time(message, Duration::ZERO),
         ..HopDelay::default()
     };
-    if let Err((message, help)) = check_hop_delay(&delay) {
-        reader.fault(place, message, help);
-    }
+    reader.accept(place, check_hop_delay(&delay));
     Some(delay)
 }
 
@@ -139,9 +137,7 @@ fn read_warming(reader: &mut Reader<'_>, typed: Placed<RawHopWarming>) -> Option
     let Placed { place, value: RawHopWarming { requests, extra, fall } } = typed;
     let extra = reader.unit(&extra, units::duration)?;
     let warming = HopWarming { requests: requests.value.0, extra, fall: fall.unwrap_or_default() };
-    if let Err((message, help)) = check_hop_warming(&warming) {
-        reader.fault(place, message, help);
-    }
+    reader.accept(place, check_hop_warming(&warming));
     Some(warming)
 }
 
@@ -168,10 +164,8 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
         llm,
     };
     // A value that cannot be read was reported.
-    if reader.faults.len() == faults_before
-        && let Err((message, help)) = check_hop_faults(&faults)
-    {
-        reader.fault(place, message, help);
+    if reader.faults.len() == faults_before {
+        reader.accept(place, check_hop_faults(&faults));
     }
     Some(faults)
 }

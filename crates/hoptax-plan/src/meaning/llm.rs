@@ -71,13 +71,7 @@ fn failure(
     let share = value.share.map_or(Some(1.0), |share| reader.unit(&share, units::share))?;
     let (at_place, at) = value.at.map_or((place, 0), |at| (at.place, at.value));
     let failure = LlmFailure { kind: value.kind.value, share, at };
-    match llm::check_failure(&failure, tokens.max(1)) {
-        Ok(()) => Some(failure),
-        Err(error) => {
-            reader.fault(at_place, error.message, error.help);
-            None
-        }
-    }
+    reader.accept(at_place, llm::check_failure(&failure, tokens.max(1))).map(|()| failure)
 }
 
 /// A request to a language model, beyond the path and the headers of its target.
@@ -295,18 +289,14 @@ fn prompt(
 /// Checks a prompt that can contain templates. Lines of files go into JSON as they are.
 fn check_text(reader: &mut Reader<'_>, place: Place, text: &str) {
     let faults_before = reader.faults.len();
-    if let Err(error) = llm::check_prompt(text.len() as u64) {
-        reader.fault(place, error.message, error.help);
-    }
+    reader.accept(place, llm::check_prompt(text.len() as u64));
     reader.template(Template { place, text, part: Part::Body, file: None });
     if reader.faults.len() > faults_before {
         return;
     }
     for name in template::files_named(text).unwrap_or_default() {
         let lines = reader.files.get(&name).and_then(|path| bounded::read_text(path, bounded::LINES).ok());
-        if let Err(error) = llm::check_lines(&name, lines.as_deref().unwrap_or_default()) {
-            reader.fault(place, error.message, error.help);
-        }
+        reader.accept(place, llm::check_lines(&name, lines.as_deref().unwrap_or_default()));
     }
 }
 
@@ -324,10 +314,7 @@ fn leave(
     }
     match typed {
         RawLeave { after: Some(after), after_tokens: None } => {
-            let time = reader.unit(&after, units::duration)?;
-            if time.is_zero() {
-                reader.fault(after.place, "`after` is zero", "write a longer time, such as 200ms");
-            }
+            let time = reader.time_above_zero(&after, "after", "write a longer time, such as 200ms")?;
             Some(Leave::AfterNs(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)))
         }
         RawLeave { after: None, after_tokens: Some(after) } => {
@@ -368,10 +355,7 @@ fn pause(
         let message = format!("no token would follow the pause: a response has {tokens} tokens");
         reader.fault(after_tokens.place, message, "write a lower number, or raise `tokens`");
     }
-    let length = reader.unit(&time, units::duration)?;
-    if length.is_zero() {
-        reader.fault(time.place, "`time` is zero", "write a longer time, such as 2s");
-    }
+    let length = reader.time_above_zero(&time, "time", "write a longer time, such as 2s")?;
     reader.unread.push((time.place, length));
     Some(Pause { after_tokens: number, time_ns: u64::try_from(length.as_nanos()).unwrap_or(u64::MAX) })
 }

@@ -258,11 +258,7 @@ impl Axes {
                 Some(http::streams(reader, typed))
             }),
             duration: swept(reader, typed.duration.as_ref(), None, |reader, duration| {
-                let value = reader.unit(duration, units::duration)?;
-                if value.is_zero() {
-                    reader.fault(duration.place, "`duration` is zero", "write a longer time, such as 10s");
-                }
-                Some(Some(value))
+                reader.time_above_zero(duration, "duration", "write a longer time, such as 10s").map(Some)
             }),
             requests: swept(reader, typed.requests.as_ref(), None, |reader, requests| {
                 if requests.value.0 == 0 {

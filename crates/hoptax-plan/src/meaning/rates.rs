@@ -95,9 +95,6 @@ fn several(reader: &mut Reader<'_>, place: Place, words: &[Placed<&str>]) -> Opt
         let before = understood.last().copied();
         understood.push(reader.unit(word, |text| stages::stage(text, before.as_ref()))?);
     }
-    if let Err(error) = stages::check(&understood) {
-        reader.fault(place, error.message, error.help);
-        return None;
-    }
+    reader.accept(place, stages::check(&understood))?;
     Some(Rate::Stages(understood))
 }

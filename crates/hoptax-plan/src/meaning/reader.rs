@@ -94,11 +94,30 @@ impl Reader<'_> {
         typed: &Placed<impl AsRef<str>>,
         parse: impl FnOnce(&str) -> Result<T, UnitError>,
     ) -> Option<T> {
-        parse(typed.value.as_ref()).map_err(|error| self.fault(typed.place, error.message, error.help)).ok()
+        self.accept(typed.place, parse(typed.value.as_ref()))
+    }
+
+    /// The value of a result. If it is an error, records the error.
+    pub(super) fn accept<T>(&mut self, place: Place, result: Result<T, UnitError>) -> Option<T> {
+        result.map_err(|error| self.fault(place, error.message, error.help)).ok()
     }
 
     pub(super) fn time(&mut self, typed: Option<Placed<crate::raw::Time>>, default: Duration) -> Duration {
         typed.and_then(|typed| self.unit(&typed, units::duration)).unwrap_or(default)
+    }
+
+    /// Reads a time that must not be zero. `key` is its name in the error.
+    pub(super) fn time_above_zero(
+        &mut self,
+        typed: &Placed<crate::raw::Time>,
+        key: &str,
+        help: &str,
+    ) -> Option<Duration> {
+        let time = self.unit(typed, units::duration)?;
+        if time.is_zero() {
+            self.fault(typed.place, format!("`{key}` is zero"), help);
+        }
+        Some(time)
     }
 
     /// Reads a count from 1 to `most`. A larger count is probably a typing error.

@@ -70,13 +70,9 @@ pub(super) fn read(
             precision
         }
     };
-    let confirm = typed.value.confirm.as_ref().and_then(|typed| {
-        let value = reader.unit(typed, units::duration)?;
-        if value.is_zero() {
-            reader.fault(typed.place, "`confirm` is zero", "write a longer time, such as 10s");
-        }
-        Some(value)
-    });
+    let confirm = typed.value.confirm.as_ref();
+    let confirm = confirm
+        .and_then(|typed| reader.time_above_zero(typed, "confirm", "write a longer time, such as 10s"));
     let parse = if closed { connections } else { units::rate };
     let limit = |reader: &mut Reader<'_>, typed: &Placed<SearchedText>| reader.unit(typed, parse);
     let from = limit(reader, &typed.value.from);

@@ -2,7 +2,7 @@
 
 use super::reader::{Reader, Timed};
 use crate::raw::{Placed, RawEvents, RawUpstreamEvents, Short};
-use crate::{Upstream, UpstreamEvents, calls, event_streams, units};
+use crate::{Upstream, UpstreamEvents, calls, event_streams};
 use hoptax_format::messages::{ENDLESS, Stamp, StreamSpec, UNKNOWN};
 use std::time::Duration;
 
@@ -29,20 +29,13 @@ pub(super) fn of_upstream(reader: &mut Reader<'_>, typed: Placed<RawUpstreamEven
         let message = format!("`split` cuts single events, but `per_write` sends {per_write} at a time");
         reader.fault(split.place, message, "remove one of the two");
     }
-    let heartbeat = heartbeat.and_then(|typed| {
-        let heartbeat = reader.unit(&typed, units::duration)?;
-        if heartbeat.is_zero() {
-            reader.fault(typed.place, "`heartbeat` is zero", "write a longer time, or remove it");
-        }
-        Some(heartbeat)
-    });
+    let heartbeat = heartbeat
+        .and_then(|typed| reader.time_above_zero(&typed, "heartbeat", "write a longer time, or remove it"));
     if count == ENDLESS && gap.is_zero() {
         let message = "endless events without a `gap` would be sent without a pause";
         reader.fault(count_place, message, "add `gap`, such as 100ms");
     }
-    if let Err(error) = event_streams::check_write(bytes, per_write) {
-        reader.fault(place, error.message, error.help);
-    }
+    reader.accept(place, event_streams::check_write(bytes, per_write));
     let events = UpstreamEvents { count, gap, bytes, first, per_write, split: parts, heartbeat };
     let silence = gap.max(first).min(heartbeat.unwrap_or(Duration::MAX));
     let length = events.length();

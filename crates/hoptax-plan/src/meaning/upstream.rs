@@ -142,9 +142,7 @@ fn listen(reader: &mut Reader<'_>, typed: &Placed<ListenText>, port: Option<u16>
         reader.fault(typed.place, what, HELP);
         return Listen::Ports;
     };
-    if let Err(error) = units::socket_path(path) {
-        reader.fault(typed.place, error.message, error.help);
-    }
+    reader.accept(typed.place, units::socket_path(path));
     Listen::Unix(Some(PathBuf::from(path)))
 }
 

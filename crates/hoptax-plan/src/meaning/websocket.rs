@@ -95,9 +95,8 @@ fn read_message(reader: &mut Reader<'_>, typed: Placed<Short<RawMessage, Bytes>>
     let message = body::of_message(reader, typed);
     if reader.faults.len() == faults_before
         && let Some(length) = body::length(&message)
-        && let Err(error) = calls::check_websocket_message(length, matches!(message, Body::Size(_)))
     {
-        reader.fault(place, error.message, error.help);
+        reader.accept(place, calls::check_websocket_message(length, matches!(message, Body::Size(_))));
     }
     message
 }

@@ -77,33 +77,27 @@ fn aliases_repeat_and_merge() {
         shown(&tree("a: &x { p: 1, q: 2 }\nb: { <<: *x, q: 3 }\n")),
         "{a: {p: 1, q: 2}, b: {q: 3, p: 1}}"
     );
-    let (line, column, message, _) = refused("a: *unknown\n");
-    assert_eq!((line, column), (1, 4), "{message}");
-    insta::assert_snapshot!(message);
-    let (.., message, _) = refused("a: &x [1]\nb: { <<: *x }\n");
-    assert_eq!(message, "`<<` needs a mapping, found a list");
 }
 
 #[test]
 fn malformed_yaml_is_located() {
-    assert_eq!(
-        refused("a: 1\nb: 2\na: 3\n"),
-        (
-            3,
-            1,
-            "the key `a` appears twice".to_owned(),
-            "the key is also on line 1; remove one of the two".to_owned()
-        )
+    let told = refusals(
+        &[
+            "a: 1\nb: 2\na: 3\n",
+            "a:\n\tb: 1\n",
+            "a: [1, 2\nb: 3\n",
+            "a: 1\n---\nb: 2\n",
+            "a: !!str 1\n",
+            "? [a]\n: 1\n",
+            "a: *unknown\n",
+            "a: &x [1]\nb: { <<: *x }\n",
+        ],
+        |text| {
+            let (line, column, message, help) = refused(text);
+            format!("{line}:{column} {message}; {help}")
+        },
     );
-    let (line, _, message, help) = refused("a:\n\tb: 1\n");
-    assert_eq!((line, help.as_str()), (2, "indent with spaces; YAML does not allow tabs here"), "{message}");
-    let (line, _, message, help) = refused("a: [1, 2\nb: 3\n");
-    insta::assert_snapshot!(message);
-    assert!((1..=3).contains(&line));
-    assert_eq!(help, "look for a missing quote, bracket or colon here or on the line before");
-    assert_eq!(refused("a: 1\n---\nb: 2\n").2, "a second document begins here");
-    assert_eq!(refused("a: !!str 1\n").2, "YAML tags are not supported");
-    assert_eq!(refused("? [a]\n: 1\n").2, "a list cannot be a key");
+    insta::assert_snapshot!(told);
 }
 
 #[test]
@@ -115,7 +109,7 @@ fn hostile_input_is_refused() {
         let item = format!("*a{}", level - 1);
         bomb += &format!("a{level}: &a{level} [{}]\n", vec![item; 10].join(", "));
     }
-    assert_eq!(refused(&bomb).2, "the plan is nested too deeply or too large");
+    insta::assert_snapshot!(refused(&bomb).2);
 }
 
 #[test]

@@ -13,19 +13,16 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTerraform {
     /// Directory of the configuration. A relative path starts from the plan's directory.
-    #[schemars(with = "Text")]
     pub(crate) dir: Placed<String>,
     /// Names of outputs of the configuration.
     pub(crate) outputs: Placed<RawOutputs>,
     /// User to log in as. Default: what the output or the configuration of `ssh` says.
-    #[schemars(with = "Option<Text>")]
     pub(crate) user: Option<Placed<String>>,
     /// Whether hoptax applies the configuration if one of the outputs is missing. Default: false.
     pub(crate) apply: Option<bool>,
     /// Whether hoptax destroys the machines after the run, if it created them. Default: never.
     pub(crate) destroy: Option<Placed<RawDestroy>>,
     /// Name or path of the program. Default: terraform, or tofu if there is no terraform.
-    #[schemars(with = "Option<Text>")]
     pub(crate) program: Option<Placed<String>>,
 }
 
@@ -47,14 +44,11 @@ pub(crate) enum RawDestroy {
 pub(crate) struct RawOutputs {
     /// Output with a name or an address for `ssh`, or with a list of them. With a list, each machine runs a
     /// generator.
-    #[schemars(with = "Option<Text>")]
     pub(crate) ssh: Option<Placed<String>>,
     /// Output with a command, as a text or a list of words. hoptax appends the words of the command to run on
     /// the machine.
-    #[schemars(with = "Option<Text>")]
     pub(crate) command: Option<Placed<String>>,
     /// Output with the IP address at which the other hosts reach the machine.
-    #[schemars(with = "Option<Text>")]
     pub(crate) address: Option<Placed<String>>,
 }
 
@@ -67,17 +61,14 @@ pub(crate) struct RawKubernetes {
     /// Name of a running pod. With a list of pods, each runs a generator. hoptax runs `kubectl exec`.
     pub(crate) pod: Option<Sweep<Text>>,
     /// Container of the running pod. Default: the one that `kubectl` chooses.
-    #[schemars(with = "Option<Text>")]
     pub(crate) container: Option<Placed<String>>,
     /// Pods that hoptax creates as an indexed Job, and removes after the run.
     pub(crate) job: Option<Placed<RawWorkload>>,
     /// A pod that hoptax creates as a Deployment with a Service, and removes after the run.
     pub(crate) deployment: Option<Placed<RawWorkload>>,
     /// Namespace of the pods. Default: that of the context.
-    #[schemars(with = "Option<Text>")]
     pub(crate) namespace: Option<Placed<String>>,
     /// Context of the configuration of `kubectl`. Default: the current one.
-    #[schemars(with = "Option<Text>")]
     pub(crate) context: Option<Placed<String>>,
 }
 
@@ -88,7 +79,6 @@ pub(crate) struct RawKubernetes {
 pub(crate) struct RawWorkload {
     /// Image of the container. It needs `sleep` and a shell, or the host's key `hoptax`: the path of hoptax
     /// in the image.
-    #[schemars(with = "Text")]
     pub(crate) image: Placed<String>,
     /// When the node pulls the image. Default: Kubernetes decides by the image's tag.
     pub(crate) pull: Option<Pull>,
@@ -98,7 +88,6 @@ pub(crate) struct RawWorkload {
     pub(crate) parallelism: Option<Placed<u32>>,
     /// Only for a deployment: name of the Service. Default: a name that contains the names of the plan and of
     /// the host.
-    #[schemars(with = "Option<Text>")]
     pub(crate) service: Option<Placed<String>>,
     /// Resources that each pod reserves, such as { cpu: 2, memory: 1Gi }. Default: none.
     pub(crate) requests: Option<Ordered<Placed<Text>>>,
@@ -122,13 +111,10 @@ pub(crate) struct RawWorkload {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawToleration {
     /// Key of the taint. Default: every key.
-    #[schemars(with = "Option<Text>")]
     pub(crate) key: Option<Placed<String>>,
     /// Value of the taint. Default: every value.
-    #[schemars(with = "Option<Text>")]
     pub(crate) value: Option<Placed<String>>,
     /// Effect of the taint: NoSchedule, PreferNoSchedule or NoExecute. Default: every effect.
-    #[schemars(with = "Option<Text>")]
     pub(crate) effect: Option<Placed<String>>,
 }
 
@@ -138,15 +124,11 @@ pub(crate) struct RawToleration {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawWatchedPods {
     /// Selects the pods by their labels, as `kubectl get pods --selector` does: app=edge.
-    #[schemars(with = "Text")]
     pub(crate) selector: Placed<String>,
     /// Container whose CPU time and memory count. Required if the pods have several containers.
-    #[schemars(with = "Option<Text>")]
     pub(crate) container: Option<Placed<String>>,
     /// Namespace of the pods. Default: that of the context.
-    #[schemars(with = "Option<Text>")]
     pub(crate) namespace: Option<Placed<String>>,
     /// Context of the configuration of `kubectl`. Default: the current one.
-    #[schemars(with = "Option<Text>")]
     pub(crate) context: Option<Placed<String>>,
 }

@@ -1,6 +1,6 @@
 //! Events in YAML.
 
-use super::{AskText, Placed, Text, Time};
+use super::{AskText, Placed, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -22,7 +22,6 @@ pub(crate) struct RawEvent {
     pub(crate) down: Option<Placed<Time>>,
     /// Label of a gateway. The event then happens only in trials of this gateway. Default: the event happens
     /// in trials of all gateways, and `restart-upstream` also in trials of direct.
-    #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
 }
 

@@ -1,5 +1,6 @@
 //! Wrappers of values: a value with its place, a sweep, and a word or a mapping.
 
+use super::texts::Text;
 use crate::error::Place;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -59,18 +60,23 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     }
 }
 
+/// YAML reads a text such as `1.0` as a number, so a `String` has the schema of [`Text`].
+fn is_text<T: JsonSchema>() -> bool {
+    T::schema_id() == String::schema_id()
+}
+
 impl<T: JsonSchema> JsonSchema for Placed<T> {
     fn inline_schema() -> bool {
-        T::inline_schema()
+        if is_text::<T>() { Text::inline_schema() } else { T::inline_schema() }
     }
     fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
+        if is_text::<T>() { Text::schema_name() } else { T::schema_name() }
     }
     fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
+        if is_text::<T>() { Text::schema_id() } else { T::schema_id() }
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
+        if is_text::<T>() { Text::json_schema(generator) } else { T::json_schema(generator) }
     }
 }
 

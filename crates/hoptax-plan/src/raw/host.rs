@@ -24,7 +24,6 @@ pub(crate) struct RawHost {
     #[schemars(with = "Option<Vec<RawCommand>>")]
     pub(crate) commands: Option<Placed<Vec<Placed<RawCommand>>>>,
     /// Name or id of a running container. hoptax runs `docker exec`.
-    #[schemars(with = "Option<Text>")]
     pub(crate) docker: Option<Placed<String>>,
     /// Pods: running ones, or pods that hoptax creates for the run.
     pub(crate) kubernetes: Option<Placed<RawKubernetes>>,
@@ -34,7 +33,6 @@ pub(crate) struct RawHost {
     /// runs on it and another role runs on this machine or on another host.
     pub(crate) address: Option<Placed<HostAddress>>,
     /// Path of the program hoptax on the host. Default: hoptax copies itself there.
-    #[schemars(with = "Option<Text>")]
     pub(crate) hoptax: Option<Placed<String>>,
 }
 
@@ -45,12 +43,9 @@ pub(crate) struct RawHost {
 pub(crate) struct RawRoles {
     /// Host of the generator. If the host has several machines, each of them runs a generator. Default:
     /// local.
-    #[schemars(with = "Option<Text>")]
     pub(crate) generator: Option<Placed<String>>,
     /// Host of the gateways. Default: local.
-    #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
     /// Host of the built-in upstream. Default: local.
-    #[schemars(with = "Option<Text>")]
     pub(crate) upstream: Option<Placed<String>>,
 }

@@ -63,7 +63,6 @@ pub(crate) struct RawLlm {
     /// API. Default: openai.
     pub(crate) api: Option<Placed<ApiText>>,
     /// Name of the model. Default: gpt-4o-mini.
-    #[schemars(with = "Option<Text>")]
     pub(crate) model: Option<Placed<String>>,
     /// Whether the response is a stream of tokens. Default: true.
     pub(crate) stream: Option<bool>,
@@ -111,7 +110,6 @@ pub(crate) struct RawPrompt {
     /// The text. It can contain templates.
     pub(crate) text: Option<Placed<Text>>,
     /// File with the text, without templates. A relative path starts from the plan's directory.
-    #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
 }
 

@@ -15,7 +15,6 @@ pub(crate) struct RawMessage {
     /// The bytes as a text.
     pub(crate) text: Option<Placed<Text>>,
     /// File with the bytes. A relative path starts from the plan's directory.
-    #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
     /// The message as JSON: a mapping, or a text. It needs `proto` in `grpc`.
     pub(crate) json: Option<Placed<JsonText>>,

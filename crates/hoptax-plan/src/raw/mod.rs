@@ -56,7 +56,6 @@ use serde::Deserialize;
 pub(crate) struct RawPlan {
     /// Name of the plan. The name of the run directory contains it. Use letters, digits, `.`, `_` and `-`.
     /// Default: the plan's file name without extension.
-    #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
     /// The service behind the gateways. Default: the built-in upstream with its defaults.
     pub(crate) upstream: Option<Placed<RawUpstream>>,
@@ -219,15 +218,14 @@ pub(crate) struct RawUpstream {
     /// URL of an upstream that already runs: http://host:port, https://host:port, or http+unix:/path for a
     /// Unix socket. It can be combined only with `server_name`, `authority`, `insecure`,
     /// `client_certificate`, `token_file`, `resolve`, `pid` and `ledger`.
+    #[schemars(with = "Option<String>")]
     pub(crate) url: Option<Placed<String>>,
     /// Name or IP address for which the upstream's certificate must be valid. Only with https. Default: the
     /// host of `url`. Gateways that hoptax starts need a DNS name.
-    #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
     /// PEM file with the certificate authorities that are trusted to sign the upstream's certificate, or with
     /// that certificate itself. Only with https. Gateways that hoptax starts need it. Default: the
     /// authorities that the system trusts.
-    #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
     /// Accept any certificate of the upstream. Only with https, and not with gateways that hoptax starts.
     pub(crate) insecure: Option<Placed<bool>>,
@@ -235,7 +233,6 @@ pub(crate) struct RawUpstream {
     /// presents the certificate too when it connects directly. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// File with a bearer token on a single line. All requests carry the token.
-    #[schemars(with = "Option<Text>")]
     pub(crate) token_file: Option<Placed<String>>,
     /// If the host of `url` has several addresses: `all` that accept connections are used in turn, or only
     /// the `first`. Default: all.
@@ -298,10 +295,10 @@ pub(crate) struct RawImported {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawAnswer {
     /// Method. Default: any.
-    #[schemars(with = "Option<Text>")]
     pub(crate) method: Option<Placed<String>>,
     /// Path without query. `*` is one or more characters other than `/`, as in /users/*. The most exact path
     /// is used.
+    #[schemars(with = "String")]
     pub(crate) path: Placed<String>,
     /// Share of this answer among those with the same method and path: its weight ÷ the sum of their weights.
     /// Default: 1.
@@ -321,10 +318,8 @@ pub(crate) struct RawAnswer {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawCertificate {
     /// File of the certificate chain. The client's certificate comes first.
-    #[schemars(with = "Text")]
     pub(crate) certificate: Placed<String>,
     /// File of the private key.
-    #[schemars(with = "Text")]
     pub(crate) key: Placed<String>,
 }
 
@@ -335,9 +330,9 @@ pub(crate) struct RawCertificate {
 pub(crate) struct RawLedger {
     /// Address from which hoptax reads the count: http://host:port. Default: the upstream's URL, with the TLS
     /// settings and the token of direct requests.
+    #[schemars(with = "Option<String>")]
     pub(crate) url: Option<Placed<String>>,
     /// Path to request. Default: /metrics.
-    #[schemars(with = "Option<Text>")]
     pub(crate) path: Option<Placed<String>>,
     /// Format of the response. Default: prometheus.
     pub(crate) kind: Option<SelectorKind>,
@@ -359,7 +354,6 @@ pub(crate) struct RawBody {
     /// The text of the body.
     pub(crate) text: Option<Placed<Text>>,
     /// File with the content of the body. A relative path starts from the plan's directory.
-    #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
 }
 
@@ -369,14 +363,13 @@ pub(crate) struct RawBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawGateway {
     /// A pack's name, `hop-l4`, `hop-l7`, `hop-h2`, or `external` for a gateway that already runs.
+    #[schemars(with = "String")]
     pub(crate) name: Placed<String>,
     /// Unique name in this plan: letters, digits, `.`, `_` and `-`. Default: `name`.
-    #[schemars(with = "Option<Text>")]
     pub(crate) label: Option<Placed<String>>,
     /// Worker threads or processes. Default: 1.
     pub(crate) workers: Option<Placed<u32>>,
     /// Configuration variant of the pack. Default: the first variant of the pack.
-    #[schemars(with = "Option<Text>")]
     pub(crate) variant: Option<Placed<String>>,
     /// List of features to enable, or `each`, or `all-pairs`. `each` measures the gateway without features
     /// and with each feature alone. `all-pairs` measures these and also every pair of features. `hoptax
@@ -398,29 +391,26 @@ pub(crate) struct RawGateway {
     /// own.
     pub(crate) git: Option<Placed<RawGit>>,
     /// URL of an `external` gateway: http://host:port or https://host:port.
+    #[schemars(with = "Option<String>")]
     pub(crate) url: Option<Placed<String>>,
     /// Name or IP address for which the certificate of an `external` gateway must be valid. Only with https.
     /// Default: the host of `url`.
-    #[schemars(with = "Option<Text>")]
     pub(crate) server_name: Option<Placed<String>>,
     /// PEM file with the certificate authorities that are trusted to sign the certificate of an `external`
     /// gateway, or with that certificate itself. Only with https. Default: the authorities that the system
     /// trusts.
-    #[schemars(with = "Option<Text>")]
     pub(crate) authority: Option<Placed<String>>,
     /// Accept any certificate of an `external` gateway. Only with https.
     pub(crate) insecure: Option<Placed<bool>>,
     /// Client certificate that the generator presents to an `external` gateway. Only with https.
     pub(crate) client_certificate: Option<Placed<RawCertificate>>,
     /// File with a bearer token on a single line, for an `external` gateway. Default: the upstream's.
-    #[schemars(with = "Option<Text>")]
     pub(crate) token_file: Option<Placed<String>>,
     /// If an `external` gateway or `hop-l7` is a forward proxy, how requests ask it for the upstream:
     /// `forward` names the upstream's whole URL in each request, `connect` opens a tunnel for each
     /// connection.
     pub(crate) proxy: Option<Placed<ProxyForm>>,
     /// File with USER:PASSWORD on a single line, for a forward proxy. Needs `proxy`.
-    #[schemars(with = "Option<Text>")]
     pub(crate) proxy_credentials: Option<Placed<String>>,
     /// If the host of an `external` gateway's `url` has several addresses: `all` that accept connections are
     /// used in turn, or only the `first`. Default: all.
@@ -435,11 +425,9 @@ pub(crate) struct RawGateway {
     pub(crate) watch: Option<Placed<RawWatch>>,
     /// Label of a pack's gateway in this plan. This gateway is measured only if that other gateway is not
     /// installed, and then replaces it. Needs `not_comparable`.
-    #[schemars(with = "Option<Text>")]
     pub(crate) instead_of: Option<Placed<String>>,
     /// What cannot be compared if this gateway replaces the other one. The report quotes it. Needs
     /// `instead_of`.
-    #[schemars(with = "Option<Text>")]
     pub(crate) not_comparable: Option<Placed<String>>,
     /// HTTP version for upstreams: 1.1 or 2. Default: 2 for `hop-h2` and in plans with gRPC calls, otherwise
     /// 1.1. Only some packs have it.
@@ -480,13 +468,10 @@ pub(crate) struct RawWatch {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawPrometheus {
     /// URL of the server: http://host:port.
-    #[schemars(with = "Text")]
     pub(crate) url: Placed<String>,
     /// Selector of counters of CPU time, in seconds, without functions. Their sum is the gateway's.
-    #[schemars(with = "Text")]
     pub(crate) cpu: Placed<String>,
     /// Selector of gauges of memory, in bytes, without functions. Their sum is the gateway's.
-    #[schemars(with = "Text")]
     pub(crate) memory: Placed<String>,
 }
 
@@ -496,15 +481,12 @@ pub(crate) struct RawPrometheus {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawGit {
     /// Directory of the repository. A relative path starts from the plan's directory.
-    #[schemars(with = "Text")]
     pub(crate) repository: Placed<String>,
     /// Branches, tags or commits. hoptax builds each commit once, in a work tree of its own.
     pub(crate) refs: Sweep<Text>,
     /// Shell command that builds the program. It runs in the work tree of the commit.
-    #[schemars(with = "Text")]
     pub(crate) build: Placed<String>,
     /// Path of the built program in the work tree.
-    #[schemars(with = "Text")]
     pub(crate) binary: Placed<String>,
 }
 
@@ -654,7 +636,6 @@ pub(crate) struct RawTrials {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawBudget {
     /// Label of the gateway that the limit applies to. Default: every gateway.
-    #[schemars(with = "Option<Text>")]
     pub(crate) gateway: Option<Placed<String>>,
     /// Metric that the limit applies to.
     pub(crate) metric: Placed<Metric>,
@@ -662,7 +643,6 @@ pub(crate) struct RawBudget {
     /// points.
     pub(crate) load: Option<Placed<RawLoadSelector>>,
     /// Reference of a relative limit such as +10%: a gateway's label, or `direct`.
-    #[schemars(with = "Option<Text>")]
     pub(crate) against: Option<Placed<String>>,
     /// Highest allowed value in the metric's unit, or a change with a sign, such as +10%.
     pub(crate) max: Option<Placed<Limit>>,

@@ -14,16 +14,15 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTarget {
     /// Unique name of the target. Default: the method and the path, or API, model, prompt and tokens.
-    #[schemars(with = "Option<Text>")]
     pub(crate) name: Option<Placed<String>>,
     /// Weight of the target in the mix. The target gets this share of the requests: its weight ÷ the sum of
     /// all weights. Default: 1.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) weight: Option<Placed<u32>>,
     /// Method. Default: GET.
-    #[schemars(with = "Option<Text>")]
     pub(crate) method: Option<Placed<String>>,
     /// Path and query. They start with `/` and can contain templates. Default: /, or that of the API.
+    #[schemars(with = "Option<String>")]
     pub(crate) path: Option<Placed<String>>,
     /// Headers, in the order in which they are sent. Values can contain templates, or be in a file. If the
     /// value is a list, the header is repeated. Default: none. If `host` is missing, hoptax adds it with the
@@ -52,10 +51,8 @@ pub(crate) struct RawTarget {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawGrpc {
     /// Full name of the service, such as echo.Echo.
-    #[schemars(with = "Text")]
     pub(crate) service: Placed<String>,
     /// Name of the method, such as Say.
-    #[schemars(with = "Text")]
     pub(crate) method: Placed<String>,
     /// Which side sends a stream of messages. Default: that of the method in `proto`, or unary.
     pub(crate) kind: Option<Placed<RawCallKind>>,
@@ -70,7 +67,6 @@ pub(crate) struct RawGrpc {
     pub(crate) message: Option<Placed<Short<RawMessage, Bytes>>>,
     /// The `.proto` file that declares the method. A relative path starts from the plan's directory. Default:
     /// none.
-    #[schemars(with = "Option<Text>")]
     pub(crate) proto: Option<Placed<String>>,
     /// Compression of the message. Not with streams. Default: off.
     pub(crate) compression: Option<Placed<RawCompression>>,
@@ -111,7 +107,6 @@ pub(crate) enum RawCompression {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawHeaderFile {
     /// File with one line, the value. A relative path starts from the plan's directory.
-    #[schemars(with = "Text")]
     pub(crate) file: Placed<String>,
     /// Text before the value, such as "Bearer ". Default: none.
     pub(crate) prefix: Option<Placed<Text>>,
@@ -127,7 +122,6 @@ pub(crate) struct RawRequestBody {
     /// The text of the body.
     pub(crate) text: Option<Placed<Text>>,
     /// File with the content of the body. A relative path starts from the plan's directory.
-    #[schemars(with = "Option<Text>")]
     pub(crate) file: Option<Placed<String>>,
     /// Whether templates such as `{{seq}}` in the body are expanded. Default: true for `text`, false for
     /// `file`.

@@ -1,7 +1,7 @@
 //! Tests of whole plans.
 
 use super::*;
-use mistakes::mistake;
+use mistakes::{listed, mistake};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -65,25 +65,6 @@ fn parsed(text: &str, sets: &[&str]) -> Result<Plan, PlanErrors> {
 
 fn good(text: &str) -> Plan {
     parsed(text, &[]).unwrap_or_else(|errors| panic!("{errors}"))
-}
-
-/// The messages of the errors, each with its help.
-fn faults(text: &str) -> Vec<String> {
-    let PlanErrors(errors) = parsed(text, &[]).expect_err("must be refused");
-    errors.iter().map(|error| format!("{}; {}", error.message, error.help)).collect()
-}
-
-#[track_caller]
-fn one_fault(text: &str, expected: &str) {
-    let faults = faults(text);
-    assert!(faults.len() == 1 && faults[0].contains(expected), "{text}: {faults:?}");
-}
-
-/// Checks the whole error output for a plan.
-#[track_caller]
-fn says(text: &str, expected: &str) {
-    let shown = parsed(text, &[]).expect_err("must be refused").to_string();
-    assert_eq!(shown, expected.trim_matches('\n'), "\n{shown}\n");
 }
 
 /// Each of these texts with its error, for a snapshot.

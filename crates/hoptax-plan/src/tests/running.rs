@@ -125,7 +125,7 @@ fn only_a_gateway_that_already_runs_has_its_own_token() {
     let GatewayKind::External { access, .. } = &plan.gateways[0].kind else { panic!("external") };
     assert_eq!(access.token_file, Some(directory.path().join("token")));
     let error = read("{ name: envoy, token_file: token }").expect_err("hoptax starts it");
-    assert!(error.contains("`token_file` is only for a gateway that already runs"), "{error}");
+    insta::assert_snapshot!(error);
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn a_target_can_expect_the_rate_limit_of_an_external_gateway() {
     let plan = of(external, "1000/s").unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(plan.targets[0].rate_limit, Some(1000));
     assert_eq!(kept(&plan), plan);
-    assert!(of(external, "0.5/s").expect_err("refused").contains("write a whole number"));
-    assert!(of("envoy", "1000/s").expect_err("refused").contains("features: [{ rate-limit: 1000/s }]"));
+    let refused = [of(external, "0.5/s"), of("envoy", "1000/s")];
+    insta::assert_snapshot!(refused.map(|result| result.expect_err("refused")).join("\n\n"));
 }
 
 #[test]

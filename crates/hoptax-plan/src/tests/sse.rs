@@ -59,58 +59,59 @@ fn events_of_a_running_upstream_can_be_known() {
 
 #[test]
 fn wrong_events_of_the_upstream_are_refused() {
-    for (typed, expected) in [
-        ("count: 0", "`count` is zero; write 1 or more"),
-        ("count: 1000001", "`count` is too large: 1000001; write 1000000 or less"),
-        ("count: many", "`many` is not a number of messages; write a number such as 20, or endless"),
-        ("gap: -1s", "-1s"),
-        ("bytes: 34", "an event of 34 bytes has no room for its number and its time; write at least 35"),
-        ("bytes: 4194305", "`bytes` is too large: 4194305; write 4194304 or less"),
-        ("per_write: 0", "`per_write` is zero; write 1 or more"),
-        ("per_write: 1001", "`per_write` is too large"),
-        ("split: 0", "`split` is zero"),
-        ("split: 65", "`split` is too large: 65; write 64 or less"),
-        ("split: 2, per_write: 3", "`split` cuts single events, but `per_write` sends 3 at a time; remove"),
-        ("heartbeat: 0s", "`heartbeat` is zero; write a longer time"),
-        ("count: endless", "endless events without a `gap` would be sent without a pause; add `gap`"),
-        ("gap: 3s", "every response would time out: its events are 3s apart, and the timeout is 3s; raise"),
-        ("first: 4s", "every response would time out: its events are 4s apart, and the timeout is 3s"),
-        ("count: 11, gap: 1s", "no response would end in a trial: the 11 events of a response take 10s,"),
-    ] {
-        one_fault(&format!("upstream: {{ events: {{ {typed} }} }}\n{CLOSED}"), expected);
-    }
+    insta::assert_snapshot!(refusals(
+        &[
+            "count: 0",
+            "count: 1000001",
+            "count: many",
+            "gap: -1s",
+            "bytes: 34",
+            "bytes: 4194305",
+            "per_write: 0",
+            "per_write: 1001",
+            "split: 0",
+            "split: 65",
+            "split: 2, per_write: 3",
+            "heartbeat: 0s",
+            "count: endless",
+            "gap: 3s",
+            "first: 4s",
+            "count: 11, gap: 1s",
+        ],
+        |typed| mistake(&format!("upstream: {{ events: {{ {typed} }} }}\n{CLOSED}"))
+    ));
     let heard = "upstream: { events: { count: 3, gap: 4s, heartbeat: 1s } }\n";
     good(&format!("{heard}{CLOSED}"));
     let late = "upstream: { events: { count: 3, first: 1s, gap: 500ms, per_write: 2, split: 1 } }\n";
     let length = Duration::from_millis(1500);
     let Upstream::BuiltIn(upstream) = good(&format!("{late}{CLOSED}")).upstream else { panic!("built in") };
     assert_eq!(upstream.events.map(|events| events.length()), Some(length));
-    one_fault(
-        &format!("upstream: {{ status: 204, events: {{}} }}\n{CLOSED}"),
-        "a response with status 204 has no body, and so no events; remove `events`",
-    );
+    let without_body = "upstream: { status: 204, events: {} }\n";
     let running = RUNNING.replace(" }", ", events: { count: 2 } }");
-    one_fault(&format!("{running}{CLOSED}"), "`events` is only for the built-in upstream; remove `events`");
+    let told = refusals(&[without_body, &running], |upstream| mistake(&format!("{upstream}{CLOSED}")));
+    insta::assert_snapshot!(told);
 }
 
 #[test]
 fn wrong_events_of_targets_are_refused() {
     let upstream = "upstream: { events: { count: 2 } }\n";
-    for (start, target, expected) in [
-        ("", "{ events: true }", "the built-in upstream sends no events; add upstream: { events:"),
-        (upstream, "{ events: { count: 2 } }", "the events of the built-in upstream are set in `upstream`"),
-        (upstream, "{ method: HEAD, events: true }", "the response to HEAD has no body, and so no events"),
-        (upstream, "{ events: true, headers: { accept: a/b } }", "sends events only to requests that accept"),
-        (RUNNING, "{ events: {} }", "`events` is empty; write true, or add `count` or `every`"),
-        (RUNNING, "{ events: { count: 0 } }", "`count` is zero"),
-        (RUNNING, "{ events: { count: 11, every: 1s } }", "no response would end in a trial"),
-        (RUNNING, "{ events: true, websocket: {} }", "a target with `websocket` has no `events`; remove"),
+    let mut told = String::new();
+    for (start, target) in [
+        ("", "{ events: true }"),
+        (upstream, "{ events: { count: 2 } }"),
+        (upstream, "{ method: HEAD, events: true }"),
+        (upstream, "{ events: true, headers: { accept: a/b } }"),
+        (RUNNING, "{ events: {} }"),
+        (RUNNING, "{ events: { count: 0 } }"),
+        (RUNNING, "{ events: { count: 11, every: 1s } }"),
+        (RUNNING, "{ events: true, websocket: {} }"),
     ] {
-        one_fault(&format!("{start}target: {target}\n{CLOSED}"), expected);
+        let text = format!("{start}target: {target}\n{CLOSED}");
+        told += &refusal(&text, &mistake(&text));
     }
     let call = format!("{upstream}target: {{ events: true, grpc: {{ service: a, method: B }} }}\n{CLOSED}");
     let call = call.replace("closed,", "closed, http: 2,");
-    one_fault(&call, "a target with `grpc` has no `events`");
+    insta::assert_snapshot!(told + &refusal(&call, &mistake(&call)));
 }
 
 #[test]
@@ -124,28 +125,11 @@ fn endless_events_need_a_closed_loop() {
     // Without a duration, a trial has time for many events.
     let usual = good(&plan("{ loop: closed, connections: 2 }", ""));
     assert_eq!(usual.load[0].duration, Duration::from_secs(10));
-    for (load, rest, expected) in [
-        (
-            "{ loop: open, rate: 1/s, connections: 2 }",
-            "",
-            "an open loop needs requests that end, but these messages are endless; write `loop: closed`, or",
-        ),
-        (
-            "{ loop: closed, connections: 2, requests: 5, duration: 10s }",
-            "",
-            "`requests` counts requests that end, but these messages are endless; remove `requests`",
-        ),
-        (
-            "{ loop: open, connections: 3000, search: { from: 1000/s, to: 2000/s } }",
-            "",
-            "a search needs requests that end, but these messages are endless",
-        ),
-        (
-            closed,
-            "target: [{ path: /a }, { path: /b, events: false }]\n",
-            "endless messages keep a connection, which then never sends the other targets; use endless",
-        ),
-    ] {
-        one_fault(&plan(load, rest), expected);
-    }
+    let texts = [
+        plan("{ loop: open, rate: 1/s, connections: 2 }", ""),
+        plan("{ loop: closed, connections: 2, requests: 5, duration: 10s }", ""),
+        plan("{ loop: open, connections: 3000, search: { from: 1000/s, to: 2000/s } }", ""),
+        plan(closed, "target: [{ path: /a }, { path: /b, events: false }]\n"),
+    ];
+    insta::assert_snapshot!(texts.map(|text| refusal(&text, &mistake(&text))).concat());
 }

@@ -65,40 +65,38 @@ fn websockets_can_use_http2_but_not_http10() {
     let socket = plan("{ websocket: {} }");
     let over = |version: &str| socket.replace("closed,", &format!("closed, http: {version},"));
     assert_eq!(good(&over("2")).load[0].http, hoptax_format::spec::HttpVersion::Http2);
-    one_fault(&over("1.0"), "HTTP/1.0 has no WebSockets, but the target `WebSocket /` is one; use 1.1 or 2");
+    insta::assert_snapshot!(mistake(&over("1.0")));
 }
 
 #[test]
 fn wrong_websockets_are_refused() {
-    for (target, expected) in [
-        ("{ method: GET, websocket: {} }", "a target with `websocket` has no `method`; remove it"),
-        ("{ body: 1B, websocket: {} }", "a target with `websocket` has no `body`; write `message`"),
-        ("{ body: { size: 1B, chunked: true }, websocket: {} }", "a target with `websocket` has no `body`;"),
-        ("{ expect: { status: 404 }, websocket: {} }", "has no `expect.status`; remove it: the status is"),
-        ("{ expect: { body: { contains: a } }, websocket: {} }", "has no `expect.body`; remove it"),
-        ("{ websocket: { kind: stream } }", "unknown value `stream`"),
-        ("{ websocket: { messages: 0 } }", "`messages` is zero"),
-        ("{ websocket: { messages: all } }", "`all` is not a number of messages; write a number such as"),
-        ("{ websocket: { message: 18B } }", "a message of 18B has no room for its number and its time; use"),
-        ("{ websocket: { message: 5MiB } }", "with its number and its time; use at most 4MiB"),
-        ("{ websocket: { message: { text: \"{{seq}}\" } } }", "a message cannot contain templates"),
-        ("{ websocket: { message: { json: { a: 1 } } } }", "`json` is only for gRPC calls; write the"),
-        ("{ websocket: { message: { size: 19B, text: a } } }", "a message needs one of `size`, `text`"),
-        ("{ websocket: { compression: gzip } }", "unknown value `gzip`"),
-        ("{ websocket: { kind: push, message: 64B } }", "only with `kind: echo` does the client send"),
-        ("{ websocket: { kind: push, messages: endless } }", "endless messages without `every` would"),
-        ("{ path: \"/{{seq}}\", websocket: { kind: push } }", "knows a WebSocket by its path, but this"),
-        ("[{ name: a, websocket: { kind: push } }, { name: b, websocket: {} }]", "`a` and `b` have one"),
-        ("{ websocket: { every: 3s } }", "every WebSocket would time out: its messages are 3s apart, and"),
-        ("{ websocket: { messages: 11, every: 1s } }", "no WebSocket would end in a trial: the 11 messages"),
-    ] {
-        one_fault(&plan(target), expected);
-    }
+    let targets = [
+        "{ method: GET, websocket: {} }",
+        "{ body: 1B, websocket: {} }",
+        "{ body: { size: 1B, chunked: true }, websocket: {} }",
+        "{ expect: { status: 404 }, websocket: {} }",
+        "{ expect: { body: { contains: a } }, websocket: {} }",
+        "{ websocket: { kind: stream } }",
+        "{ websocket: { messages: 0 } }",
+        "{ websocket: { messages: all } }",
+        "{ websocket: { message: 18B } }",
+        "{ websocket: { message: 5MiB } }",
+        "{ websocket: { message: { text: \"{{seq}}\" } } }",
+        "{ websocket: { message: { json: { a: 1 } } } }",
+        "{ websocket: { message: { size: 19B, text: a } } }",
+        "{ websocket: { compression: gzip } }",
+        "{ websocket: { kind: push, message: 64B } }",
+        "{ websocket: { kind: push, messages: endless } }",
+        "{ path: \"/{{seq}}\", websocket: { kind: push } }",
+        "[{ name: a, websocket: { kind: push } }, { name: b, websocket: {} }]",
+        "{ websocket: { every: 3s } }",
+        "{ websocket: { messages: 11, every: 1s } }",
+    ];
     let both = plan("{ websocket: {}, grpc: { service: a, method: B } }");
     let both = both.replace("closed,", "closed, http: 2,").replace("[nginx]", "[]");
-    one_fault(&both, "a target has either `grpc` or `websocket`; remove one of the two");
     let hop = plan("{ websocket: {} }").replace("closed,", "closed, http: 2,").replace("[nginx]", "[hop-h2]");
-    one_fault(&hop, "`hop-h2` does not pass WebSockets; use hop-l7 or hop-l4");
+    let told = refusals(&targets, |target| mistake(&plan(target))) + &refusals(&[&both, &hop], mistake);
+    insta::assert_snapshot!(told);
     // Echoes wait for answers, so they can be endless without a pause.
     good(&plan("{ websocket: { messages: endless } }"));
 }
@@ -106,5 +104,5 @@ fn wrong_websockets_are_refused() {
 #[test]
 fn starts_need_requests() {
     let start = "target: { websocket: {} }\ngateways: [nginx]\nstart: {}\n";
-    one_fault(start, "`start` measures single requests, but a target is a WebSocket; remove `start`");
+    insta::assert_snapshot!(mistake(start));
 }

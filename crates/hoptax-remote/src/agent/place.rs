@@ -152,10 +152,7 @@ mod tests {
         assert_ne!(first.directory(), second.directory());
         drop(first);
         let refused = take("b").expect_err("the second agent of the run is there").to_string();
-        assert!(
-            refused.contains("`run-a` of process 4711 on laptop, since 2023-11-14T22:13:20Z"),
-            "{refused}"
-        );
+        assert!(refused.contains("`run-a`") && refused.contains("2023-11-14T22:13:20Z"), "{refused}");
         assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
         drop(second);
         let other = take("b").expect("the run has ended");
@@ -186,6 +183,6 @@ mod tests {
         std::fs::create_dir(&open).expect("made");
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).expect("ours");
         let error = Place::below(&open, &run("a"), Duration::ZERO).expect_err("others may enter").to_string();
-        assert!(error.contains("only this user may enter"), "{error}");
+        assert!(error.contains("only this user"), "{error}");
     }
 }

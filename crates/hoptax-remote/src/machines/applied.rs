@@ -97,7 +97,7 @@ mod tests {
         let mut applied = Applied::open(home.path(), dir).expect("opens");
         assert!(!applied.is_ours());
         let refused = Applied::open(home.path(), dir).expect_err("in use").to_string();
-        assert!(refused.starts_with("another run uses the machines of /srv/infra. Wait"), "{refused}");
+        assert!(refused.contains("/srv/infra"), "{refused}");
         assert!(!Applied::open(home.path(), other).expect("another directory").is_ours());
         applied.remember(dir, 7).expect("written");
         assert!(applied.is_ours());

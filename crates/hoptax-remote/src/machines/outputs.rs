@@ -174,27 +174,25 @@ mod tests {
         ] {
             assert_eq!(host(&terraform), Ok(expected), "{terraform:?}");
         }
-        for (terraform, part) in [
-            (terraform(ssh("number"), None), "the output `number` must be a text or a list of texts"),
-            (terraform(ssh("option"), None), "`-oProxyCommand=id`, which is not a name for ssh"),
-            (terraform(ssh("clients"), Some("private")), "it is 2 machines"),
-            (terraform(ssh("edge"), Some("clients")), "the output `clients` has several addresses"),
-            (terraform(ssh("edge"), Some("text")), "`ip netns exec app`, which is not an IP address"),
-            (terraform(command("quoted"), None), "Write it as a list of words"),
-        ] {
-            let shown = host(&terraform).expect_err(part);
-            assert!(shown.contains(part), "{shown}");
-        }
+        let told = [
+            terraform(ssh("number"), None),
+            terraform(ssh("option"), None),
+            terraform(ssh("clients"), Some("private")),
+            terraform(ssh("edge"), Some("clients")),
+            terraform(ssh("edge"), Some("text")),
+            terraform(command("quoted"), None),
+        ]
+        .map(|terraform| host(&terraform).expect_err("refused"));
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
     fn missing_outputs_are_named() {
         let outputs = Outputs::read(TEXT).expect("outputs");
         assert_eq!(outputs.missing(&["edge", "none", "nothing"]), ["none", "nothing"]);
-        assert!(outputs.described().starts_with("It has clients, edge, "), "{}", outputs.described());
         let empty = Outputs::read("{}").expect("outputs");
         assert_eq!(empty.missing(&["edge"]), ["edge"]);
-        assert!(empty.described().contains("was not applied"));
+        insta::assert_snapshot!([outputs.described(), empty.described()].join("\n"));
         assert!(Outputs::read("Warning: No outputs found").is_err());
     }
 }

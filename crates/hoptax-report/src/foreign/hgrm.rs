@@ -122,7 +122,6 @@ mod tests {
 
     #[test]
     fn without_responses_there_is_only_the_frame() {
-        let text = hgrm(&empty(TRIAL_DIGITS));
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(hgrm(&empty(TRIAL_DIGITS)));
     }
 }

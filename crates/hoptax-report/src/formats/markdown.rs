@@ -387,8 +387,7 @@ mod tests {
     fn a_mix_has_a_row_for_each_target() {
         let mut run = Run::mix(&[("read|x", 1), ("write", 1)]);
         run.push(via("direct", 0).first().target("read|x", 500, 100).target("write", 500, 400));
-        let text = markdown(&run.model());
-        insta::assert_snapshot!(text);
+        insta::assert_snapshot!(markdown(&run.model()));
     }
 
     #[test]

@@ -95,7 +95,24 @@ impl Format {
 #[cfg(test)]
 mod tests {
     use super::FORMATS;
+    use super::html::words;
+    use crate::fixture::{Reported as _, Run};
+    use crate::{json, markdown, tail_files, terminal};
     use std::path::Path;
+
+    #[test]
+    fn a_plain_run_has_no_other_sections() {
+        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
+        assert!(tail_files(&model).is_empty());
+        assert!(!json(&model).contains("enerators"));
+        let others =
+            "response path|the events|windows were quiet|· quiet|HTTP/2|enerators|beyond p99|Price of";
+        for text in [terminal(&model, 80, false), markdown(&model), words(&model)] {
+            for other in others.split('|') {
+                assert!(!text.contains(other), "{other}: {text}");
+            }
+        }
+    }
 
     #[test]
     fn the_reference_page_lists_every_format() {

@@ -12,8 +12,9 @@ pub(super) use flames::{Flames, flame_graphs};
 
 use super::model::Model;
 use crate::words::format::{Scale, grouped};
+use crate::words::layout::RemarkedTable;
 use crate::words::table::{Cell, in_one_line};
-use crate::words::text::{inline, listed, place, with_interval};
+use crate::words::text::{failed_passes, listed, place, with_interval};
 use hoptax_analysis::profiles::{CaseProfile, MissingSymbols, ProfileDifference};
 use hoptax_record::profile::{Frame, FrameKind, PassKind};
 use hoptax_stats::{Contrast, Estimate};
@@ -42,15 +43,6 @@ pub(super) const NOTE: &str = "Per request, with 95 % intervals over slices of t
 /// Explains the figures of waiting.
 const WAITING_NOTE: &str = "Waiting is summed over all threads, also while they have nothing to do.";
 
-/// A table of frames, with its heading and remarks.
-pub(super) struct FrameTable {
-    pub(super) title: String,
-    pub(super) headings: &'static [&'static str],
-    pub(super) rows: Vec<(String, Vec<Cell>)>,
-    /// Sentences below the table.
-    pub(super) remarks: Vec<String>,
-}
-
 /// How much of a table is shown.
 #[derive(Debug, Clone, Copy)]
 struct Extent {
@@ -61,7 +53,7 @@ struct Extent {
 }
 
 /// All tables: of each profile, then of each difference.
-fn tables(model: &Model, extent: Extent) -> Vec<FrameTable> {
+fn tables(model: &Model, extent: Extent) -> Vec<RemarkedTable> {
     let profiles = &model.whole_profiles;
     let of_cases = profiles.cases.iter().map(|one| of_case(model, one, extent));
     let of_differences = profiles.differences.iter().map(|one| of_difference(model, one, extent));
@@ -69,7 +61,7 @@ fn tables(model: &Model, extent: Extent) -> Vec<FrameTable> {
 }
 
 /// The short tables, for a terminal with this number of columns. Figures need half of the columns.
-pub(super) fn terminal(model: &Model, width: usize) -> Vec<FrameTable> {
+pub(super) fn terminal(model: &Model, width: usize) -> Vec<RemarkedTable> {
     tables(model, Extent { rows: SHORT, name: (width / 2).clamp(SHORTEST_NAME, LONGEST_NAME) })
 }
 
@@ -82,24 +74,28 @@ fn title(one: &CaseProfile) -> String {
     format!("{what} of {} {}{whole}", one.gateway, place(&one.load))
 }
 
-fn of_case(model: &Model, one: &CaseProfile, extent: Extent) -> FrameTable {
+fn of_case(model: &Model, one: &CaseProfile, extent: Extent) -> RemarkedTable {
     let row = |cost: &hoptax_analysis::profiles::FrameCost| {
         (name(&cost.frame, extent.name), [&cost.own, &cost.total].map(figure).to_vec())
     };
-    FrameTable {
+    RemarkedTable {
         title: title(one),
+        sentence: String::new(),
+        first: "function",
         headings: &HEADINGS,
         rows: one.frames.iter().take(extent.rows).map(row).collect(),
         remarks: remarks(model, one),
     }
 }
 
-fn of_difference(model: &Model, one: &ProfileDifference, extent: Extent) -> FrameTable {
+fn of_difference(model: &Model, one: &ProfileDifference, extent: Extent) -> RemarkedTable {
     let row = |change: &hoptax_analysis::profiles::FrameChange| {
         (name(&change.frame, extent.name), [&change.own, &change.total].map(changed).to_vec())
     };
-    FrameTable {
+    RemarkedTable {
         title: difference_title(model, one),
+        sentence: String::new(),
+        first: "function",
         headings: &HEADINGS,
         rows: one.frames.iter().take(extent.rows).map(row).collect(),
         remarks: vec![of_modules(one)],
@@ -140,11 +136,7 @@ fn remarks(model: &Model, one: &CaseProfile) -> Vec<String> {
     if one.kind == PassKind::Waiting {
         remarks.push(WAITING_NOTE.to_owned());
     }
-    if let Some(failure) = &one.failure {
-        let failed =
-            if one.passes == 0 { "No pass succeeded".to_owned() } else { format!("{} failed", one.failed) };
-        remarks.push(format!("{failed}: {failure}."));
-    }
+    remarks.extend(one.failure.as_ref().map(|failure| failed_passes(one.passes, one.failed, failure)));
     if one.lost as f64 > LOST * one.samples as f64 {
         let (lost, samples) = (grouped(one.lost as f64), grouped(one.samples as f64));
         remarks.push(format!("{lost} samples were lost, beside {samples} that were read."));
@@ -185,35 +177,15 @@ pub(super) fn advice(one: &CaseProfile, missing: &MissingSymbols) -> String {
 
 /// A Markdown section for each table: its title and its body. Empty without profiles.
 pub(super) fn markdown(model: &Model) -> Vec<(String, String)> {
-    let section = |table: FrameTable| {
-        let mut text = format!("| function | {} |\n| --- |", table.headings.join(" | "));
-        text.push_str(&" ---: |".repeat(table.headings.len()));
-        text.push('\n');
-        for (name, cells) in &table.rows {
-            let cells: Vec<String> = cells.iter().map(in_one_line).collect();
-            text.push_str(&format!("| {} | {} |\n", inline(name), cells.join(" | ")));
-        }
-        for remark in table.remarks.iter().map(String::as_str).chain([NOTE]) {
-            text.push_str(&format!("\n{}\n", inline(remark)));
-        }
-        (table.title, text)
-    };
-    tables(model, Extent { rows: SHORT, name: LONGEST_NAME }).into_iter().map(section).collect()
+    let tables = tables(model, Extent { rows: SHORT, name: LONGEST_NAME });
+    tables.into_iter().map(|table| table.markdown(NOTE)).collect()
 }
 
 /// Values for the page: each table, and the index of its flame graph.
 pub(super) fn html(model: &Model) -> Vec<Value> {
-    let of_table = |(index, table): (usize, FrameTable)| {
-        let row = |(name, cells): &(String, Vec<Cell>)| context! { name, cells };
-        context! {
-            index,
-            title => &table.title,
-            headings => std::iter::once("function").chain(table.headings.iter().copied()).collect::<Vec<_>>(),
-            rows => table.rows.iter().map(row).collect::<Vec<_>>(),
-            remarks => &table.remarks,
-        }
-    };
-    tables(model, Extent { rows: LONG, name: LONGEST_NAME }).into_iter().enumerate().map(of_table).collect()
+    let tables = tables(model, Extent { rows: LONG, name: LONGEST_NAME });
+    let of_table = |(index, table): (usize, &RemarkedTable)| context! { index, ..table.values() };
+    tables.iter().enumerate().map(of_table).collect()
 }
 
 /// `deflate (libz.so.1.2.13)`, at most this many characters.

@@ -1,7 +1,7 @@
 //! Tests of the reports of made-up profiles.
 
 use super::*;
-use crate::fixture::Reported as _;
+use crate::fixture::{Reported as _, fits};
 use crate::formats::html::words;
 use crate::{json, markdown, terminal};
 use hoptax_analysis::fixture::profiles::profiled;
@@ -29,9 +29,7 @@ fn every_format_shows_the_largest_frames_and_the_difference() {
 #[test]
 fn a_terminal_of_any_width_is_wide_enough() {
     for width in [80, 100, 140] {
-        let text = terminal(&model(), width, false);
-        let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        assert!(longest <= usize::from(width), "{longest} in {width} columns: {text}");
+        fits(&terminal(&model(), width, false), usize::from(width));
     }
 }
 

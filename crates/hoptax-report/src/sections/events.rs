@@ -175,8 +175,7 @@ mod tests {
         let mut run = Run::with_load(vec![closed_point(4, 5)]);
         for round in 0..3 {
             let quiet = vec![vec![1000; 100]; 50];
-            run.push(via("direct", round).first().windows_us(&quiet));
-            run.push(via("direct", round).last().windows_us(&quiet));
+            run.direct_trials(round, |trial| trial.windows_us(&quiet));
             let mut windows = quiet.clone();
             windows[20] = vec![80_000; 100];
             let mut made = via("a<b", round).windows_us(&windows);
@@ -212,13 +211,5 @@ mod tests {
         }
         fits(&terminal(&model, 80, false), 80);
         assert!(html(&model).expect("a page").contains("<h3>a&lt;b, closed loop"));
-    }
-
-    #[test]
-    fn without_events_there_is_no_section() {
-        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("a page")] {
-            assert!(!text.contains("the events"), "{text}");
-        }
     }
 }

@@ -194,7 +194,7 @@ mod tests {
                 assert!(text.contains(words), "`{words}` is missing:\n{text}");
             }
         }
-        assert!(terminal(&model, 80, false).lines().all(|line| line.chars().count() <= 80));
+        fits(&terminal(&model, 80, false), 80);
         assert!(!terminal(&run(1).model(), 80, false).contains("against"), "nothing to compare with");
     }
 

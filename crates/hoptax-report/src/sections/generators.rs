@@ -64,15 +64,15 @@ pub(crate) fn html(model: &Model) -> String {
 mod tests {
     use crate::fixture::*;
     use crate::formats::html::words;
-    use crate::{Model, html, json, markdown, terminal};
+    use crate::{Model, html, markdown, terminal};
 
     fn model() -> Model {
         let mut run = Run::closed(8);
         for round in 0..4 {
             let jitter = u64::from(round % 2);
-            let direct =
-                || via("direct", round).generators_us(&[("bench-1", 100), ("bench-2", 300 + jitter)]);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| {
+                trial.generators_us(&[("bench-1", 100), ("bench-2", 300 + jitter)])
+            });
             run.push(via("a<b", round).generators_us(&[("bench-1", 150), ("bench-2", 390 + jitter)]));
         }
         run.model()
@@ -96,14 +96,6 @@ mod tests {
         insta::assert_snapshot!(markdown);
         let page = html(&model).expect("a page");
         assert!(page.contains("a&lt;b · bench-1") && page.contains("<h2 id=\"generators\">"), "{page}");
-    }
-
-    #[test]
-    fn a_single_generator_has_no_table() {
-        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), words(&model), json(&model)] {
-            assert!(!text.contains("enerators"), "{text}");
-        }
     }
 
     #[test]

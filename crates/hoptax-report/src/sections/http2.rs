@@ -75,7 +75,6 @@ fn line(case: &Case) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use crate::fixture::*;
-    use crate::formats::html::words;
     use crate::{html, markdown, terminal};
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::HttpVersion;
@@ -106,13 +105,5 @@ mod tests {
         }
         assert!(html(&model).expect("a page").contains("<li>a&lt;b, closed loop"));
         fits(&terminal(&model, 80, false), 80);
-    }
-
-    #[test]
-    fn without_http2_there_is_no_section() {
-        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), words(&model)] {
-            assert!(!text.contains("HTTP/2"), "{text}");
-        }
     }
 }

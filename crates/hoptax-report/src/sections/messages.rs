@@ -229,8 +229,7 @@ mod tests {
         let mut run = Run::closed(4);
         for round in 0..4 {
             let jitter = u64::from(round % 2);
-            let direct = || via("direct", round).all_at_us(900).both_ways_us(100 + jitter, 1000);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100 + jitter, 1000));
             let one = via("a<b", round).all_at_us(1400).both_ways_us(150 + jitter, 1000).first_byte_us(90);
             run.push(one.gateway_cpu_us(40_000).message_counts(|counts| counts.reordered = reordered));
         }
@@ -293,10 +292,7 @@ mod tests {
         assert!(!text.contains("Messages of") && !text.contains("first message"), "{text}");
         let text = markdown(&model);
         assert!(text.contains("a\\_b: 8 merged into one; 24,000 comments."), "{text}");
-        let sentence = &model.summary[0].sentence;
-        assert!(sentence.contains(" to each event at 4 connections"), "{sentence}");
-        let details = model.summary[0].details.join(" ");
-        assert!(details.contains("To the first byte of responses, it adds 50"), "{details}");
+        insta::assert_snapshot!(model.summary[0].in_full());
     }
 
     #[test]
@@ -324,10 +320,7 @@ mod tests {
         for word in ["Messages of", "first message", "· first token", "· first byte"] {
             assert!(!text.contains(word), "{word}: {text}");
         }
-        let sentence = &model.summary[0].sentence;
-        assert!(sentence.contains(" to the first content at 4 connections"), "{sentence}");
-        let details = model.summary[0].details.join(" ");
-        assert!(details.contains("It adds 50 µs") && details.contains(" to each token at 4"), "{details}");
+        insta::assert_snapshot!(model.summary[0].in_full());
         let page = html(&model).expect("a page");
         let of_page = ["\"message\":\"token\"", "<a href=\"#messages\">Tokens</a>", "class=\"drawn\""];
         let titles = ["Added time per token at the median", Chart::StreamLife.title()];
@@ -344,11 +337,7 @@ mod tests {
 
     #[test]
     fn the_sentence_names_what_is_added_to_each_message() {
-        let model = model_with(0);
-        let summary = &model.summary[0];
-        assert!(summary.sentence.starts_with("a<b adds 50 µs ("), "{}", summary.sentence);
-        assert!(summary.sentence.ends_with(" to each message at 4 connections."), "{}", summary.sentence);
-        assert!(summary.details[0].starts_with("For whole streams, it adds 50"), "{:?}", summary.details);
+        insta::assert_snapshot!(model_with(0).summary[0].in_full());
     }
 
     #[test]
@@ -356,16 +345,13 @@ mod tests {
         let mut run = Run::closed(4);
         for round in 0..4 {
             let jitter = u64::from(round % 2);
-            let direct = || via("direct", round).all_at_us(900).both_ways_us(100, 1000);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100, 1000));
             // Whole calls are faster through b.
             run.push(via("a", round).all_at_us(1800).both_ways_us(150 + jitter, 1000));
             run.push(via("b", round).all_at_us(1400).both_ways_us(250 + jitter, 1000));
         }
         let model = run.model();
-        let answer = model.answer.as_deref().expect("two gateways");
-        let start = "a adds least per message at the median at 4 connections: 50 µs";
-        assert!(answer.starts_with(start), "{answer}");
+        insta::assert_snapshot!(model.answer.as_deref().expect("two gateways"));
         assert_eq!(model.summary[0].gateway, "a");
     }
 
@@ -382,9 +368,7 @@ mod tests {
             run.push(of("a", 180, 1100)).push(of("b", 120, 2000));
         }
         let model = run.model();
-        let answer = model.answer.as_deref().expect("two gateways");
-        let start = "a adds least in time to the first content at the median at 4 connections: 100 µs";
-        assert!(answer.starts_with(start), "{answer}");
+        insta::assert_snapshot!(model.answer.as_deref().expect("two gateways"));
         assert_eq!(model.summary[0].gateway, "a");
     }
 

@@ -75,7 +75,7 @@ mod tests {
     fn every_format_shows_quiet_figures_below_those_of_all_windows() {
         let model = run(80).model();
         let text = terminal(&model, 80, false);
-        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        fits(&text, 80);
         let row = text.lines().find(|line| line.starts_with("· quiet ")).expect("a row");
         assert!(row.contains("1.5 ms") && !row.contains("70"), "{text}");
         insta::assert_snapshot!(text);
@@ -90,7 +90,7 @@ mod tests {
         insta::assert_snapshot!(text);
 
         let page = html(&model).expect("drawn");
-        assert!(page.contains("· quiet</th>") && page.contains("the windows next to them, 10 % of all."));
+        assert!(page.contains("· quiet</th>") && page.contains("10 % of all."));
     }
 
     #[test]
@@ -99,14 +99,6 @@ mod tests {
         for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("drawn")] {
             assert!(text.contains("All windows were quiet"), "{text}");
             assert!(!text.contains("· quiet"), "{text}");
-        }
-    }
-
-    #[test]
-    fn without_recorded_steal_there_is_no_line() {
-        let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-        for text in [terminal(&model, 80, false), markdown(&model), html(&model).expect("drawn")] {
-            assert!(!text.contains("windows were quiet") && !text.contains("· quiet"), "{text}");
         }
     }
 }

@@ -77,7 +77,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
 
 #[cfg(test)]
 mod tests {
-    use crate::fixture::Reported as _;
+    use crate::fixture::{Reported as _, fits};
     use crate::{html, markdown, terminal};
     use hoptax_analysis::fixture::{Run, features, via};
     use hoptax_plan::{GatewayKind, GitBuild, PackDriver, ProgramSource, ProgramVersion};
@@ -126,6 +126,6 @@ mod tests {
                 assert!(text.contains(words), "`{words}` is missing:\n{text}");
             }
         }
-        assert!(terminal(&model, 80, false).lines().all(|line| line.chars().count() <= 80));
+        fits(&terminal(&model, 80, false), 80);
     }
 }

@@ -54,8 +54,7 @@ mod tests {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(16, 1)]);
         for round in 0..5 {
             for (load, us) in [(0, open_us), (1, closed_us)] {
-                run.push(via("direct", round).first().at_load(load));
-                run.push(via("direct", round).last().at_load(load));
+                run.direct_trials(round, |trial| trial.at_load(load));
                 run.push(via("nginx", round).at_load(load).gateway_cpu_us(us + u64::from(round) * us / 100));
             }
         }

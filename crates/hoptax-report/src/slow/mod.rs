@@ -11,15 +11,16 @@ pub(super) use words::sentence;
 use super::ProfileFile;
 use super::model::Model;
 use crate::words::format::{Scale, grouped};
-use crate::words::table::{Cell, in_one_line, none};
-use crate::words::text::{capital, inline, place, with_interval};
+use crate::words::layout::RemarkedTable;
+use crate::words::table::{Cell, none};
+use crate::words::text::{capital, failed_passes, place, with_interval};
 use hoptax_analysis::Case;
 use hoptax_record::report::{SlowCause, SlowFigures};
 use minijinja::{Value, context};
 use words::cause_in_words;
 
 /// Headings of the table, after the cause.
-pub(super) const HEADINGS: [&str; 3] = ["share", "slow", "median"];
+const HEADINGS: [&str; 3] = ["share", "slow", "median"];
 
 /// What the figures of the tables are.
 pub(super) const NOTE: &str = "Slow requests are those beyond p99 of their pass. Their extra time is the \
@@ -33,27 +34,22 @@ const LEAST: f64 = 0.005;
 /// Maximum number of rows of a table. The JSON report has all causes.
 const MOST_ROWS: usize = 12;
 
-/// A table of causes, with its heading and remarks.
-pub(super) struct SlowTable {
-    pub(super) title: String,
-    pub(super) sentence: String,
-    pub(super) rows: Vec<(String, Vec<Cell>)>,
-    pub(super) remarks: Vec<String>,
-}
-
-pub(super) fn tables(model: &Model) -> Vec<SlowTable> {
+/// The causes of each case.
+pub(super) fn tables(model: &Model) -> Vec<RemarkedTable> {
     model.slow.iter().map(|one| table(one, model)).collect()
 }
 
-fn table(one: &SlowFigures, model: &Model) -> SlowTable {
+fn table(one: &SlowFigures, model: &Model) -> RemarkedTable {
     let times = one.slow_us.as_ref().zip(one.usual_us).map_or_else(String::new, |(slow, usual)| {
         let slow = with_interval(slow, Scale::of_us(slow.estimate));
         format!(": {slow}, and {} at the median", Scale::of_us(usual).value(usual))
     });
     let shown = |cause: &&SlowCause| cause.share.estimate.abs() >= LEAST;
-    SlowTable {
+    RemarkedTable {
         title: format!("Requests beyond p99, {} {}{times}", one.contender, place(&one.load)),
         sentence: one.sentence.clone(),
+        first: "cause",
+        headings: &HEADINGS,
         rows: one.causes.iter().filter(shown).take(MOST_ROWS).map(row).collect(),
         remarks: remarks(one).into_iter().chain(cost(one, model)).collect(),
     }
@@ -85,11 +81,7 @@ fn row(cause: &SlowCause) -> (String, Vec<Cell>) {
 /// Sentences about failures and losses.
 fn remarks(one: &SlowFigures) -> Vec<String> {
     let mut remarks = Vec::new();
-    if let Some(failure) = &one.failure {
-        let failed =
-            if one.passes == 0 { "No pass succeeded".to_owned() } else { format!("{} failed", one.failed) };
-        remarks.push(format!("{failed}: {failure}."));
-    }
+    remarks.extend(one.failure.as_ref().map(|failure| failed_passes(one.passes, one.failed, failure)));
     if one.lost > 0 {
         let lost = grouped(one.lost as f64);
         remarks.push(format!("{lost} switches were lost. The time around them counts as unknown or asleep."));
@@ -116,36 +108,13 @@ fn remarks(one: &SlowFigures) -> Vec<String> {
 
 /// A Markdown section for each table: its title and its body.
 pub(super) fn markdown(model: &Model) -> Vec<(String, String)> {
-    let section = |table: SlowTable| {
-        let mut text = String::new();
-        if !table.sentence.is_empty() {
-            text.push_str(&format!("{}\n\n", inline(&table.sentence)));
-        }
-        text.push_str(&format!("| cause | {} |\n| --- | ---: | ---: | ---: |\n", HEADINGS.join(" | ")));
-        for (name, cells) in &table.rows {
-            let cells: Vec<String> = cells.iter().map(in_one_line).collect();
-            text.push_str(&format!("| {} | {} |\n", inline(name), cells.join(" | ")));
-        }
-        for remark in table.remarks.iter().map(String::as_str).chain([NOTE]) {
-            text.push_str(&format!("\n{}\n", inline(remark)));
-        }
-        (table.title, text)
-    };
-    tables(model).into_iter().map(section).collect()
+    tables(model).into_iter().map(|table| table.markdown(NOTE)).collect()
 }
 
 /// Values for the page: each table, and the picture of its slowest requests.
 pub(super) fn html(model: &Model) -> Vec<Value> {
-    let of_table = |(table, one): (SlowTable, &SlowFigures)| {
-        let row = |(name, cells): &(String, Vec<Cell>)| context! { name, cells };
-        context! {
-            title => &table.title,
-            sentence => &table.sentence,
-            headings => std::iter::once("cause").chain(HEADINGS).collect::<Vec<_>>(),
-            rows => table.rows.iter().map(row).collect::<Vec<_>>(),
-            remarks => &table.remarks,
-            picture => picture::svg(one),
-        }
+    let of_table = |(table, one): (RemarkedTable, &SlowFigures)| {
+        context! { picture => picture::svg(one), ..table.values() }
     };
     tables(model).into_iter().zip(&model.slow).map(of_table).collect()
 }

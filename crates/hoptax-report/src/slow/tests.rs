@@ -106,12 +106,3 @@ fn the_trace_has_a_process_for_each_request() {
     assert_eq!((spans[0]["ts"].as_f64(), spans[0]["dur"].as_f64()), (Some(0.0), Some(600.0)));
     assert_eq!(spans[1]["ts"].as_f64(), Some(600.0));
 }
-
-#[test]
-fn without_passes_there_is_no_section() {
-    let model = Run::steady(3, 100, &[("nginx", 150)]).model();
-    assert!(tail_files(&model).is_empty());
-    for text in [terminal(&model, 80, false), document(&model), page(&model).expect("a page")] {
-        assert!(!text.contains("beyond p99"), "{text}");
-    }
-}

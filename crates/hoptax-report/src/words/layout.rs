@@ -7,7 +7,7 @@
 
 use crate::words::table::{Cell, in_one_line};
 use crate::words::text::inline;
-use minijinja::HtmlEscape;
+use minijinja::{HtmlEscape, Value, context};
 
 /// Marks a tax that is not distinguishable from noise.
 pub(crate) const MARK: &str = "~";
@@ -55,6 +55,51 @@ impl Table {
             HtmlEscape(title),
             HtmlEscape(note),
         )
+    }
+}
+
+/// A table with a sentence above it and sentences below it.
+pub(crate) struct RemarkedTable {
+    pub(crate) title: String,
+    /// The sentence above the table. Empty if there is none.
+    pub(crate) sentence: String,
+    /// The heading of the names.
+    pub(crate) first: &'static str,
+    pub(crate) headings: &'static [&'static str],
+    pub(crate) rows: Vec<(String, Vec<Cell>)>,
+    /// Sentences below the table.
+    pub(crate) remarks: Vec<String>,
+}
+
+impl RemarkedTable {
+    /// The title, and everything below it as Markdown. `note` explains the figures.
+    pub(crate) fn markdown(self, note: &str) -> (String, String) {
+        let mut text = String::new();
+        if !self.sentence.is_empty() {
+            text.push_str(&format!("{}\n\n", inline(&self.sentence)));
+        }
+        let rule = " ---: |".repeat(self.headings.len());
+        text.push_str(&format!("| {} | {} |\n| --- |{rule}\n", self.first, self.headings.join(" | ")));
+        for (name, cells) in &self.rows {
+            let cells: Vec<String> = cells.iter().map(in_one_line).collect();
+            text.push_str(&format!("| {} | {} |\n", inline(name), cells.join(" | ")));
+        }
+        for remark in self.remarks.iter().map(String::as_str).chain([note]) {
+            text.push_str(&format!("\n{}\n", inline(remark)));
+        }
+        (self.title, text)
+    }
+
+    /// Values for the page.
+    pub(crate) fn values(&self) -> Value {
+        let row = |(name, cells): &(String, Vec<Cell>)| context! { name, cells };
+        context! {
+            title => &self.title,
+            sentence => &self.sentence,
+            headings => std::iter::once(self.first).chain(self.headings.iter().copied()).collect::<Vec<_>>(),
+            rows => self.rows.iter().map(row).collect::<Vec<_>>(),
+            remarks => &self.remarks,
+        }
     }
 }
 

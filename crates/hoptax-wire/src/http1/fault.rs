@@ -96,38 +96,24 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "Miri reads no snapshots")]
     fn names_the_line_at_fault() {
-        let long = format!("x y: {}", "z".repeat(100));
-        let long =
-            (format!("HTTP/1.1 200 OK\r\na: b\r\n{long}\r\n\r\n"), format!("character: `{}…`", &long[..60]));
-        for (text, expected) in [
-            ("HTTP/1.1 200 OK\r\na: b\r\nnonsense\r\n\r\n", "a header line has no colon: `nonsense`"),
-            ("HTTP/1.1 200 OK\r\na: b\r\nx y: z\r\n\r\n", "an invalid character: `x y: z`"),
-            ("HTTP/1.1 200 OK\r\na: b\0c\r\n\r\n", "a control character: `a: b\\x00c`"),
-            ("HTTP/2.0 200 OK\r\n\r\n", "the version is not HTTP/1.0 or HTTP/1.1: `HTTP/2.0 200 OK`"),
-            ("<html>\n", "HTTP/1.1: `<html>`"),
-            ("HTTP/1.1 099 Low\r\n\r\n", "the status is below 100: `HTTP/1.1 099 Low`"),
-            ("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "decimal number: `Content-Length: x`"),
-            (
-                "HTTP/1.1 200 OK\r\ncontent-length: 2\r\na: b\r\ncontent-length: 3\r\n\r\n",
-                "different content-lengths: `content-length: 2` and `content-length: 3`",
-            ),
-            (
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n",
-                "only `chunked` is accepted: `transfer-encoding: gzip`",
-            ),
-            (
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n",
-                "ambiguous: `transfer-encoding: chunked` and `content-length: 3`",
-            ),
-            (
-                "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0x0\r\n",
-                "in hexadecimal and CRLF: `0x0`",
-            ),
-            (&long.0, &long.1),
-        ] {
-            let fault = fault(text);
-            assert!(fault.ends_with(expected), "{fault}");
-        }
+        let long = format!("HTTP/1.1 200 OK\r\na: b\r\nx y: {}\r\n\r\n", "z".repeat(100));
+        let told = [
+            "HTTP/1.1 200 OK\r\na: b\r\nnonsense\r\n\r\n",
+            "HTTP/1.1 200 OK\r\na: b\r\nx y: z\r\n\r\n",
+            "HTTP/1.1 200 OK\r\na: b\0c\r\n\r\n",
+            "HTTP/2.0 200 OK\r\n\r\n",
+            "<html>\n",
+            "HTTP/1.1 099 Low\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\na: b\r\ncontent-length: 3\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ncontent-length: 3\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0x0\r\n",
+            &long,
+        ]
+        .map(fault);
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

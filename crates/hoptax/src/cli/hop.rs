@@ -208,7 +208,7 @@ impl DelayArgs {
             message: self.delay_message.unwrap_or_default(),
             faults,
         };
-        check_hop_delay(&delay).map_err(|(what, help)| BadInput(format!("{what}; {help}")))?;
+        check_hop_delay(&delay).map_err(|error| BadInput(error.to_string()))?;
         Ok(Some(delay))
     }
 

@@ -273,8 +273,6 @@ fn a_host_that_others_dial_needs_an_address() {
     };
     let error =
         site.try_prepare(&plan, &hosts(HostRef::Remote(lab), generator.clone())).expect_err("no address");
-    assert_eq!(
-        error.to_string(),
-        "host here: other hosts must reach it, so the plan must give its address: `address: 10.0.0.2`"
-    );
+    let error = error.to_string();
+    assert!(error.starts_with("host here: ") && error.contains("`address: "), "{error}");
 }

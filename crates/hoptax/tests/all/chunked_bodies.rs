@@ -2,13 +2,12 @@
 //! gateways. curl, the gateways' logs and the upstream's ledger are the second opinions.
 
 use crate::findings::two_ports;
-use crate::load::{Upstream, case, load};
+use crate::load::{Upstream, case};
 use crate::origin::Origin;
 use crate::run::{report, run_to_success};
 use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::wire::Server;
-use serde_json::Value;
 use std::process::Command;
 
 const CHUNKS: [&str; 5] = ["--chunked", "--chunk-size", "1KiB", "--chunk-pause", "1ms"];
@@ -121,9 +120,7 @@ fn an_early_refusal_is_an_answer() {
     let mut refused = 0;
     for options in [&[][..], &CHUNKS[..1], &["--chunked", "--chunk-size", "64KiB", "--chunk-pause", "1ms"]] {
         let request = [url.as_str(), "--body-size", "8MiB", "-n", "20", "-c", "2", "--expect-status", "413"];
-        let output = load(&[&request[..], &["--json"], options].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let case: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let case = case(&[&request[..], options].concat());
         assert_eq!(case["counts"]["ok"], 20, "{options:?}: {}", case["counts"]);
         refused += 20;
         wait_until("nginx has logged its refusals", PATIENCE, || {

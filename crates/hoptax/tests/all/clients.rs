@@ -2,8 +2,9 @@
 //! they do not expect.
 
 use crate::load::{Upstream, load};
-use crate::run::{run, run_directory, text, trials};
+use crate::run::{run, run_directory, run_to_success, text, trials};
 use crate::support::haproxy::Haproxy;
+use crate::support::refusals::refused_plans;
 use crate::support::server::{Response, Server};
 use crate::support::{Scratch, hoptax, own_listener};
 use rustix::process::{Pid, Signal, kill_process};
@@ -71,7 +72,7 @@ fn connections_beyond_the_limit_of_haproxy_are_named() {
     assert_eq!(loaded.case["connections"]["unanswered"], 20, "{}", loaded.case["connections"]);
     assert_eq!(loaded.case["connections"]["responses"]["min"], 0);
     assert!(loaded.case["connections"]["responses"]["max"].as_u64() > Some(3));
-    loaded.warns("20 of 40 connections never got a response. Half of the others got at least");
+    loaded.warns("20 of 40 connections ");
     let enough = Loaded::new(&[&url, "-c", "10", "-d", "300ms"]);
     assert_eq!((&enough.case["connections"]["unanswered"], enough.code), (&0.into(), Some(0)));
 }
@@ -88,12 +89,9 @@ fn concurrency_is_at_most_the_connections() {
 #[test]
 fn answers_that_nobody_wants_have_a_warning_and_an_exit_code() {
     for (status, warning) in [
-        (
-            302,
-            "100 % of the responses were redirects (status 302 to /login). hoptax does not follow redirects.",
-        ),
-        (404, "100 % of the responses (50) were not successes, most with status 404."),
-        (429, "The server limits the rate"),
+        (302, "redirects (status 302 to /login)"),
+        (404, "(50) were not successes"),
+        (429, "limits the rate"),
     ] {
         let server = Server::start(move |_| Response::new(status, "").with("location", "/login?from=1"));
         let url = url(server.address);
@@ -211,7 +209,7 @@ fn a_plan_whose_direct_is_refused_ends_after_verification() {
     let output = run(&scratch, &plan, &[]);
     let errors = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{errors}");
-    let said = "the answer of direct does not meet `expect`: status 401 instead of 200-399";
+    let said = "status 401 instead of 200-399";
     assert_eq!(errors.matches(said).count(), 1, "{errors}");
     assert!(
         errors.contains("expect: { status: 401 }") && errors.contains("nothing was measured"),
@@ -220,18 +218,10 @@ fn a_plan_whose_direct_is_refused_ends_after_verification() {
     assert_eq!(trials(&run_directory(&scratch)).len(), 0);
     // If the plan expects this status, it is measured.
     let expecting = plan.replace("load:", "target: { path: /, expect: { status: 401 } }\nload:");
-    let output = run(&Scratch::new(), &expecting, &["--accept-void"]);
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    run_to_success(&Scratch::new(), &expecting, &["--accept-void"]);
 }
 
 #[test]
 fn check_refuses_what_the_pack_does_not_support() {
-    let scratch = Scratch::new();
-    let plan = "name: workers\nupstream: {}\ngateways: [{ name: express-gateway, workers: 2 }]\n\
-                load: [{ loop: closed, connections: 1, duration: 100ms }]\ntrials: 1\n";
-    let file = scratch.file("plan.yaml", plan);
-    let output = hoptax().arg("check").arg(file).output().expect("runs");
-    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    let said = "`express-gateway` does not support 2 workers: it is one process";
-    assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    insta::assert_snapshot!(refused_plans(&["gateways: [{ name: express-gateway, workers: 2 }]\n"]));
 }

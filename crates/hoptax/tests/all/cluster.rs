@@ -7,7 +7,7 @@ mod sidecar;
 mod traffic;
 mod watched;
 
-use crate::support::skip;
+use crate::support::{skip, succeed};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -30,9 +30,7 @@ fn image() -> Option<String> {
 
 /// Runs `kubectl`. Returns its output.
 fn kubectl(words: &[&str]) -> String {
-    let output = Command::new("kubectl").args(words).output().expect("kubectl");
-    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    succeed(Command::new("kubectl").args(words)).trim().to_owned()
 }
 
 /// An object of the test, such as `pod/edge`. It is deleted when dropped.

@@ -1,8 +1,9 @@
 //! Tests that every installed pack forwards requests and responses unchanged, except for the differences that
 //! it lists, over HTTP/1.1, HTTP/2 and gRPC. Also tests that gateways listen on loopback only.
 
+use crate::support::refusals::refusals;
 use crate::support::sockets::listening;
-use crate::support::{PATIENCE, hoptax};
+use crate::support::{PATIENCE, hoptax, succeed};
 use crate::world::{driver_for, is_missing, running_plan, started};
 use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
@@ -179,20 +180,8 @@ fn nginx_haproxy_and_envoy_pass_on_calls_as_their_packs_list() {
     if packs.is_empty() {
         return;
     }
-    let output = hoptax().args(["lint", "--grpc"]).args(&packs).output().expect("it runs");
-    let reported = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+    let reported = succeed(hoptax().args(["lint", "--grpc"]).args(&packs));
     assert_eq!(reported.matches(" over gRPC: 20 cases, ").count(), packs.len(), "{reported}");
-}
-
-#[test]
-fn packs_that_do_not_pass_calls_are_refused() {
-    let output = hoptax().args(["lint", "--grpc", "ocelot"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("the pack `ocelot` does not pass gRPC calls: it copies"), "{said}");
-    let output = hoptax().args(["lint", "--grpc", "--settings"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 #[test]
@@ -226,27 +215,24 @@ fn nginx_haproxy_and_envoy_pass_on_events_websockets_and_tokens_as_their_packs_l
         ("--llm", " with OpenAI's chat completions: 31 cases, "),
         ("--llm=anthropic", " with Anthropic's messages: 3 cases, "),
     ] {
-        let output = hoptax().args(["lint", option]).args(&packs).output().expect("it runs");
-        let reported = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{reported}{}", String::from_utf8_lossy(&output.stderr));
+        let reported = succeed(hoptax().args(["lint", option]).args(&packs));
         assert_eq!(reported.matches(count).count(), packs.len(), "{reported}");
     }
 }
 
 #[test]
-fn packs_that_do_not_pass_websockets_or_events_are_refused() {
-    for (option, pack, reason) in [
-        ("--websocket", "ocelot", "the pack `ocelot` does not support `websocket`: its routes"),
-        ("--events", "krakend", "the pack `krakend` does not support `sse`: only the enterprise edition"),
-        ("--llm", "krakend", "the pack `krakend` does not support `sse`: only the enterprise edition"),
-    ] {
-        let output = hoptax().args(["lint", option, pack]).output().expect("it runs");
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains(reason), "{said}");
-    }
-    let output = hoptax().args(["lint", "--websocket", "--events"]).output().expect("it runs");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+fn what_a_pack_does_not_support_is_refused() {
+    let lines = [
+        &["--grpc", "ocelot"][..],
+        &["--websocket", "ocelot"],
+        &["--events", "krakend"],
+        &["--llm", "krakend"],
+        &["--upstream-http", "2", "nginx"],
+        &["--grpc", "--settings"],
+        &["--websocket", "--events"],
+        &["nginks"],
+    ];
+    insta::assert_snapshot!(refusals(&["lint"], &lines));
 }
 
 /// Simulates Ctrl-Z. The kernel interrupts system calls that wait, and these calls must then continue.

@@ -55,38 +55,15 @@ impl Nginx {
 }
 
 /// A spec with [`REQUESTS`] requests on four connections to `address`. `more` has additional members.
-fn spec(address: &str, more: Value) -> Value {
-    let mut spec = json!({
-        "schema": 2,
-        "addresses": [address],
-        "targets": [
-            {"name": "root", "weight": 1, "method": "GET", "path": "/", "headers": [["host", "test"]], "body": ""}
-        ],
-        "shape": {"loop": "closed"},
-        "connections": 4,
-        "warmup_ns": 0,
-        "duration_ns": 600_000_000_000_u64,
-        "requests": REQUESTS,
-        "timeouts": {
-            "connect_ns": 60_000_000_000_u64,
-            "first_byte_ns": 60_000_000_000_u64,
-            "total_ns": 60_000_000_000_u64
-        },
-        "workers": 1,
-        "cpus": [],
-        "seed": 1,
-        "windows": false
-    });
-    let members = more.as_object().expect("members").clone();
-    spec.as_object_mut().expect("an object").extend(members);
-    spec
+fn spec(address: &str, mut more: Value) -> Value {
+    more["addresses"] = json!([address]);
+    more["requests"] = REQUESTS.into();
+    load::spec_with(more)
 }
 
 /// Runs `spec` and returns the record. Fails if a request was not answered.
 fn run_spec(spec: &Value) -> Value {
-    let output = load::run_spec(spec);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let record: Value = serde_json::from_slice(&output.stdout).expect("a record");
+    let record = load::record_of(spec);
     assert_eq!(record["counts"]["ok"], REQUESTS, "{}", record["counts"]);
     record
 }

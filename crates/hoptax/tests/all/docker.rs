@@ -1,7 +1,8 @@
 //! Driver `docker`: a real gateway in a real container. The tests build the image from the installed gateway
 //! and its libraries, so no image is pulled. If no docker engine answers, the tests are skipped.
 
-use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::support::refusals::refused_plans;
+use crate::support::{PATIENCE, Scratch, hoptax, skip, succeed, wait_until};
 use crate::world::{exe, get, http_upstream, is_missing, running_plan, started};
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
@@ -147,8 +148,7 @@ fn a_run_measures_a_container_and_its_ledger_agrees() {
     let out = world.path().join("results");
     let mut command = hoptax();
     command.arg("run").arg(plan).arg("--packs").arg(world.path().join("packs")).arg("--out").arg(&out);
-    let reported = command.arg("--accept-void").output().expect("it runs");
-    assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
+    succeed(command.arg("--accept-void"));
     let directory = std::fs::read_dir(out).expect("results").flatten().next().expect("one run").path();
     let report = crate::support::json(hoptax().arg("report").arg(directory).args(["--format", "json"]));
     let boxed = crate::run::case(&report, "boxed");
@@ -177,29 +177,20 @@ fn a_missing_image_is_reported_before_anything_starts() {
     let failure =
         driver.start_gateway(&plan.gateways[0], &[upstream.address.into()]).err().expect("no image");
     assert_eq!(failure.stage, Stage::Missing);
-    assert_eq!(
-        failure.message,
-        format!("the image {image} is not on this machine. Get it with: docker pull {image}"),
-        "and nothing is pulled unasked"
-    );
+    assert!(failure.message.contains(&format!("docker pull {image}")), "not pulled unasked: {failure:?}");
 }
 
 #[test]
 fn wrong_container_settings_are_refused_with_their_place() {
-    let scratch = Scratch::new();
-    for (gateway, reported) in [
-        ("{ name: hop-l4, driver: docker }", "`driver` needs a pack, and `hop-l4` is not a pack"),
-        ("{ name: krakend, image: x }", "`image` needs `driver: docker`"),
-        ("{ name: krakend, driver: docker, image: \"--rm\" }", "`--rm` is not the name of an image"),
-        ("{ name: krakend, driver: podman }", "podman"),
-    ] {
-        let text = format!("gateways: [{gateway}]\nload: [{{ loop: closed, connections: 1 }}]\n");
-        let plan = scratch.file("plan.yaml", &text);
-        let output = hoptax().arg("check").arg(plan).output().expect("it runs");
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(reported) && error.contains("plan.yaml:1:"), "`{reported}` in {error}");
-    }
+    insta::assert_snapshot!(refused_plans(
+        &[
+            "{ name: hop-l4, driver: docker }",
+            "{ name: krakend, image: x }",
+            "{ name: krakend, driver: docker, image: \"--rm\" }",
+            "{ name: krakend, driver: podman }",
+        ]
+        .map(|gateway| format!("gateways: [{gateway}]\n"))
+    ));
 }
 
 #[test]

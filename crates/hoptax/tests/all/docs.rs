@@ -1,7 +1,7 @@
 //! Tests that every `hoptax …` command in README and docs uses existing commands and options, and that every
 //! link has a target.
 
-use crate::support::hoptax;
+use crate::support::{hoptax, succeed};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -44,9 +44,7 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 fn help(verb: &str) -> String {
-    let output = hoptax().args(verb.split(' ')).arg("--help").output().expect("runs");
-    assert!(output.status.success(), "there is no verb `{verb}`");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    succeed(hoptax().args(verb.split(' ')).arg("--help"))
 }
 
 /// The command name: the first word, and the command below it. Below `history`, it may follow a directory.
@@ -120,10 +118,8 @@ fn every_page_is_in_the_index() {
 /// `make docs` generates the page of the command line from the help texts.
 #[test]
 fn the_page_of_the_command_line_is_up_to_date() {
-    let output = hoptax().args(["generate", "reference"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let made = succeed(hoptax().args(["generate", "reference"]));
     let kept = std::fs::read_to_string(root().join("docs/reference/cli.md")).expect("docs/reference/cli.md");
-    let made = String::from_utf8(output.stdout).expect("text");
     assert!(made == kept, "docs/reference/cli.md is not what `make docs` makes");
 }
 
@@ -206,8 +202,7 @@ fn the_page_of_results_reads_run_directories() {
     let made = results(&["--records".as_ref(), records.as_os_str(), "--page".as_ref(), page.as_os_str()]);
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let page = std::fs::read_to_string(page).expect("it is written");
-    let report = hoptax().arg("report").arg(&run).args(["--format", "markdown"]).output().expect("it runs");
-    let report = String::from_utf8(report.stdout).expect("text");
+    let report = succeed(hoptax().arg("report").arg(&run).args(["--format", "markdown"]));
     let row = report.lines().find(|line| line.starts_with("| hop-l7 |")).expect("a row of the hop");
     let added = row.split('|').nth(5).expect("the added p50").trim();
     assert!(added.starts_with('+') && added.ends_with(')'), "{added}");
@@ -227,12 +222,8 @@ fn the_page_of_results_reads_run_directories() {
 #[test]
 fn every_page_is_in_the_site() {
     let sources = tempfile::tempdir().expect("a directory");
-    let made = std::process::Command::new(root().join("scripts/site.py"))
-        .arg("--sources")
-        .arg(sources.path())
-        .output()
-        .expect("python3 is there");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let site = root().join("scripts/site.py");
+    succeed(std::process::Command::new(site).arg("--sources").arg(sources.path()));
     let contents = std::fs::read_to_string(sources.path().join("SUMMARY.md")).expect("a table of contents");
     for (path, _) in pages().iter().filter(|(path, _)| path.starts_with(root().join("docs"))) {
         let page = path.strip_prefix(root()).expect("below the root");

@@ -2,8 +2,8 @@
 //! that gateways have alike.
 
 use crate::support::client::{Answer, exchange};
+use crate::support::refusals::refused_plans;
 use crate::support::server::{self, Response, Server};
-use crate::support::{Scratch, hoptax};
 use crate::world::{Running, driver_for, is_missing, pack_gateway, running_plan, started};
 use hoptax_lab::Driver as _;
 use hoptax_lab::features::{self, Change};
@@ -189,15 +189,9 @@ fn nginx_reviews_tokens_at_the_upstream_once_or_each_time() {
 
 #[test]
 fn remembered_reviews_are_refused_before_anything_starts() {
-    let scratch = Scratch::new();
-    let plan = "gateways:\n  - { name: envoy, features: [{ token-review: 600s }] }\n\
-                load: [{ loop: closed, connections: 1 }]\n";
-    let output = hoptax().arg("check").arg(scratch.file("plan.yaml", plan)).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    for words in ["plan.yaml:2:", "the pack `envoy` cannot cache token reviews", "write token-review: 0s"] {
-        assert!(said.contains(words), "`{words}` in: {said}");
-    }
+    insta::assert_snapshot!(refused_plans(&[
+        "gateways:\n  - { name: envoy, features: [{ token-review: 600s }] }\n"
+    ]));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::origin::Origin;
 use crate::run::{case, report, run_to_success, text, trials};
+use crate::support::refusals::{refusals, refused_plans};
 use crate::support::{Scratch, hoptax, own_listener};
 use crate::wire::{Client, Server, UnusedAddress, sample};
 use hoptax_lab::features::Credentials;
@@ -106,7 +107,7 @@ fn it_connects_only_to_its_own_upstream() {
     assert!(text(&refused.stderr).contains("response 403"), "{}", text(&refused.stderr));
     let output = load(&url, proxy, &["--proxy-tunnel"]);
     let said = text(&output.stdout) + &text(&output.stderr);
-    assert!(said.contains("CONNECT: the proxy refused with status 403"), "{said}");
+    assert!(said.contains("CONNECT: ") && said.contains("status 403"), "{said}");
     // The first request does not name the whole URL. The second has an https URL but no tunnel, which curl
     // never sends.
     for (target, status, why) in [("/".to_owned(), 400, "whole URL"), (https, 502, "send CONNECT instead")] {
@@ -211,35 +212,13 @@ fn plans_measure_the_hop_as_a_forward_proxy() {
 
 #[test]
 fn what_the_hop_cannot_do_is_refused_before_anything_starts() {
-    let scratch = Scratch::new();
-    for (plan, expected) in [
-        ("gateways: [{ name: hop-l4, proxy: connect }]\n", "and `hop-l4` is neither"),
-        (
-            "gateways: [{ name: hop-l7, proxy: connect, delay: { in: 1ms } }]\n",
-            "`hop-l7` cannot delay requests in tunnels",
-        ),
-        (
-            "upstream: { listen: unix }\ngateways: [{ name: hop-l7, proxy: forward }]\n",
-            "cannot reach an upstream on a Unix socket",
-        ),
-        (
-            "upstream: { url: \"https://b.test\" }\ngateways: [{ name: hop-l7, proxy: forward }]\n",
-            "use CONNECT",
-        ),
-        ("upstream: { url: \"https://b.test\" }\ngateways: [hop-l7]\n", "hop-l4 or `proxy: connect`"),
-    ] {
-        let path = scratch.file("plan.yaml", &format!("{plan}load: [{{ loop: closed, connections: 1 }}]\n"));
-        let output = hoptax().arg("check").arg(path).output().expect("runs");
-        assert_eq!(output.status.code(), Some(2), "{plan}");
-        assert!(text(&output.stderr).contains(expected), "{plan}: {}", text(&output.stderr));
-    }
-    for (arguments, expected) in [
-        (["l4", "--forward-proxy", "a.test:80"], "l4 cannot be a forward proxy"),
-        (["l7", "--forward-proxy", "a.test"], "--forward-proxy: a.test is not HOST:PORT"),
-    ] {
-        let output =
-            hoptax().args(["hop", "--upstream", "127.0.0.1:1"]).args(arguments).output().expect("runs");
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
-    }
+    insta::assert_snapshot!(refused_plans(&[
+        "gateways: [{ name: hop-l4, proxy: connect }]\n",
+        "gateways: [{ name: hop-l7, proxy: connect, delay: { in: 1ms } }]\n",
+        "upstream: { listen: unix }\ngateways: [{ name: hop-l7, proxy: forward }]\n",
+        "upstream: { url: \"https://b.test\" }\ngateways: [{ name: hop-l7, proxy: forward }]\n",
+        "upstream: { url: \"https://b.test\" }\ngateways: [hop-l7]\n",
+    ]));
+    let lines = [&["l4", "--forward-proxy", "a.test:80"][..], &["l7", "--forward-proxy", "a.test"]];
+    insta::assert_snapshot!(refusals(&["hop", "--upstream", "127.0.0.1:1"], &lines));
 }

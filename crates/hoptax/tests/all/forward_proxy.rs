@@ -3,6 +3,7 @@
 
 use crate::findings::two_ports;
 use crate::run::{report, run_to_success, text, trials};
+use crate::support::refusals::refused_plans;
 use crate::support::{PATIENCE, Scratch, hoptax, unused_address, wait_until};
 use crate::wire::Server;
 use hoptax_servers::ledger;
@@ -176,10 +177,8 @@ fn a_refused_connect_is_named_with_its_status() {
         let output = load(&target, &proxy.url(credentials), &["--proxy-tunnel"]);
         assert!(!output.status.success());
         let said = text(&output.stdout) + &text(&output.stderr);
-        assert!(
-            said.contains(&format!("CONNECT: the proxy refused with status {status}")),
-            "{target}: {said}"
-        );
+        let is_named = said.contains("CONNECT: ") && said.contains(&format!("status {status}"));
+        assert!(is_named, "{target}: {said}");
         assert_without_secret(&output);
     }
     assert_eq!(requests(&upstream), 0);
@@ -268,30 +267,20 @@ fn walk(directory: &Path) -> Vec<std::path::PathBuf> {
 
 #[test]
 fn what_a_proxy_cannot_do_is_refused_before_anything_starts() {
-    let scratch = Scratch::new();
-    let place = scratch.path().display().to_string();
-    let told = [
+    insta::assert_snapshot!(refused_plans(&[
         "gateways: [{ name: nginx, proxy: forward }]\n",
         "gateways: [{ name: external, url: \"http://a.test\", proxy_credentials: plan.yaml }]\n",
-        "upstream: { listen: unix }\ngateways: [{ name: external, url: \"http://a.test\", proxy: connect \
-            }]\n",
-        "upstream: { instances: 2 }\ngateways: [{ name: external, url: \"http://a.test\", proxy: forward \
-            }]\n",
+        "upstream: { listen: unix }\n\
+         gateways: [{ name: external, url: \"http://a.test\", proxy: connect }]\n",
+        "upstream: { instances: 2 }\n\
+         gateways: [{ name: external, url: \"http://a.test\", proxy: forward }]\n",
         "gateways: [{ name: apache, variant: forward, features: [gzip] }]\n",
         "upstream: { listen: unix }\ngateways: [{ name: apache, variant: connect }]\n",
         "upstream: { url: \"https://b.test\" }\ngateways: [{ name: external, url: \"http://a.test\", \
-            proxy: forward }]\n",
-    ]
-    .map(|plan| {
-        let path = scratch.file("plan.yaml", &format!("{plan}load: [{{ loop: closed, connections: 1 }}]\n"));
-        let output = hoptax().arg("check").arg(path).output().expect("runs");
-        assert_eq!(output.status.code(), Some(2), "{plan}");
-        format!("{plan}=> {}", text(&output.stderr).replace(&place, "PLACE"))
-    })
-    .concat();
-    insta::assert_snapshot!(told);
+         proxy: forward }]\n",
+    ]));
     let output = load("http://127.0.0.1:1/", "socks5://user:secret@127.0.0.1:1", &[]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("socks5 proxies are not supported"), "{}", text(&output.stderr));
+    insta::assert_snapshot!(text(&output.stderr));
     assert_without_secret(&output);
 }

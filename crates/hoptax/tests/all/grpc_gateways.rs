@@ -1,8 +1,9 @@
 //! gRPC calls through real gateways: without settings for gRPC in the plan, beside other requests, with
 //! features, and over several upstream instances.
 
-use crate::run::{report, run_to_success, text, trials};
-use crate::support::{Json, Scratch, hoptax};
+use crate::run::{report, run_to_success, trials};
+use crate::support::refusals::{accepted, refused_plans};
+use crate::support::{Json, Scratch};
 use crate::upstream_leg;
 use crate::world::is_missing;
 use std::collections::BTreeSet;
@@ -185,25 +186,15 @@ warmup: 100ms
 
 #[test]
 fn check_refuses_gateways_that_do_not_pass_calls() {
-    let scratch = Scratch::new();
-    let checked = |gateway: &str| {
-        let plan = format!(
+    let plan = |gateway: &str| {
+        format!(
             "gateways: [{gateway}]\ntarget: {{ grpc: {{ service: a, method: B }} }}\nload: [{{ loop: closed, \
              connections: 1, http: 2 }}]\n"
-        );
-        let output = hoptax().arg("check").arg(scratch.file("plan.yaml", &plan)).output().expect("it runs");
-        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+        )
     };
-    for (gateway, reason) in [
-        ("h2o", "`h2o` speaks HTTP/1 with the upstream: version 2.2 speaks only HTTP/1.1"),
-        ("ocelot", "`ocelot` does not pass gRPC calls: it copies"),
-        ("{ name: envoy, upstream_http: 1.1 }", "gRPC needs HTTP/2 on the upstream leg too"),
-    ] {
-        let (code, said) = checked(gateway);
-        // Long errors are wrapped.
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(code == Some(2) && said.contains(reason), "{gateway}: {said}");
-    }
-    let (_, said) = checked("envoy");
+    insta::assert_snapshot!(refused_plans(
+        &["h2o", "ocelot", "{ name: envoy, upstream_http: 1.1 }"].map(plan)
+    ));
+    let said = accepted(&plan("envoy"));
     assert!(said.contains("HTTP/2 to upstreams"), "{said}");
 }

@@ -1,12 +1,11 @@
 //! Runs with gRPC calls: through hops and gateways, and with planted faults.
 
 use crate::http2_runs::measured_through;
-use crate::run::{case, cases, measured, text};
+use crate::run::{assert_found, case, cases, measured};
 use crate::support::streams::Wrong;
-use crate::support::{Json, hoptax, json};
+use crate::support::{hoptax, json, succeed};
 use crate::wire::Server;
 use crate::world::is_missing;
-use std::collections::BTreeSet;
 
 const TARGET: &str = "target: { grpc: { service: echo.Echo, method: Say, message: { size: 100B } } }";
 
@@ -44,10 +43,6 @@ warmup: 100ms
 /// Findings that are planted here. The report may contain others.
 const PLANTED: [&str; 2] = ["grpc-failed", "trailers-lost"];
 
-fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
-    crate::run::found(report, gateway, &PLANTED)
-}
-
 #[test]
 fn faults_of_servers_are_found_only_where_they_were_planted() {
     let right = Wrong::default;
@@ -60,11 +55,9 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
     let servers: Vec<(&str, Wrong)> = plants.iter().map(|(label, wrong, _)| (*label, *wrong)).collect();
     let load = "load: [{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }]\ntrials: 2\n";
     let report = measured_through(&servers, right(), &format!("{TARGET}\n{load}"));
-    for (label, _, expected) in &plants {
-        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
-        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
-    }
-    assert_eq!(found(&report, "direct"), BTreeSet::new());
+    let none: &[&str] = &[];
+    let expected = plants.iter().map(|(label, _, codes)| (*label, *codes));
+    assert_found(&report, &PLANTED, expected.chain([("direct", none)]));
     let fails = case(&report, "fails");
     let statuses: Vec<&String> = fails["counts"]["grpc"].as_object().expect("counts").keys().collect();
     assert_eq!(statuses, ["OK", "UNAVAILABLE"]);
@@ -88,10 +81,7 @@ fn a_load_of_calls_counts_their_statuses() {
         assert_eq!(counts["ok"].as_u64(), ok, "{url}");
         assert_eq!(counts["status"], serde_json::json!({ "200": 2000 }), "{url}");
         let expected = ["--expect-grpc", "ok,unavailable", "--fail-above", "0%"];
-        let accepted = hoptax().args(["load", &url]).args(call).args(["-n", "200"]).args(expected).output();
-        let accepted = accepted.expect("it runs");
-        assert!(accepted.status.success(), "{}", text(&accepted.stdout));
-        let said = text(&accepted.stdout);
+        let said = succeed(hoptax().args(["load", &url]).args(call).args(["-n", "200"]).args(expected));
         assert!(said.contains("gRPC status") && said.contains("UNAVAILABLE: "), "{said}");
     }
 }

@@ -1,7 +1,8 @@
 //! Envoy translates gRPC-Web and JSON to gRPC for the upstream.
 
 use crate::run::{case, cases, measured, report, run, run_to_success, text};
-use crate::support::{PATIENCE, Scratch, hoptax};
+use crate::support::refusals::refused_plans;
+use crate::support::{PATIENCE, Scratch};
 use crate::world::{Running, driver_for, running_plan, started};
 use hoptax_format::grpc;
 use hoptax_format::spec::{Check, HttpVersion, TargetSpec};
@@ -151,8 +152,8 @@ fn outcome(feature: Feature, is_on: bool) -> [Result<(), Failure>; 2] {
 fn a_gateway_that_only_passes_calls_on_proves_nothing() {
     needs!("envoy");
     for (feature, expected) in [
-        (Feature::GrpcWeb, "feature `grpc-web` is not on: the upstream received the content type"),
-        (Feature::GrpcJson, "feature `grpc-json` is not on: its answer is not JSON: the content type is"),
+        (Feature::GrpcWeb, "feature `grpc-web` is not on: "),
+        (Feature::GrpcJson, "feature `grpc-json` is not on: "),
     ] {
         assert_eq!(outcome(feature, true), [Ok(()), Ok(())], "{feature}");
         // The upstream itself answers gRPC-Web, so the verification alone would not notice.
@@ -165,25 +166,15 @@ fn a_gateway_that_only_passes_calls_on_proves_nothing() {
 
 #[test]
 fn check_refuses_calls_that_nobody_can_translate() {
-    let scratch = Scratch::new();
-    for (gateway, target, expected) in [
-        ("{ name: envoy, features: [grpc-web] }", "{ path: /page }", "`grpc-web` translates calls, but"),
-        (
-            "{ name: envoy, features: [grpc-json] }",
-            "{ grpc: { service: a, method: B } }",
-            "`grpc-json` needs the message of `a/B` as JSON",
-        ),
-        (
-            "{ name: nginx, features: [grpc-web] }",
-            "{ grpc: { service: a, method: B } }",
-            "the pack `nginx` does not support `grpc-web`: it translates no calls",
-        ),
-    ] {
-        let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
-        let plan = format!("gateways: [{gateway}]\ntarget: {target}\n{load}\n");
-        let output = hoptax().arg("check").arg(scratch.file("plan.yaml", &plan)).output().expect("it runs");
-        let said = text(&output.stdout) + &text(&output.stderr);
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{gateway}: {said}");
-    }
+    insta::assert_snapshot!(refused_plans(
+        &[
+            ("{ name: envoy, features: [grpc-web] }", "{ path: /page }"),
+            ("{ name: envoy, features: [grpc-json] }", "{ grpc: { service: a, method: B } }"),
+            ("{ name: nginx, features: [grpc-web] }", "{ grpc: { service: a, method: B } }"),
+        ]
+        .map(|(gateway, target)| {
+            let load = "load: [{ loop: closed, connections: 1, http: 2 }]";
+            format!("gateways: [{gateway}]\ntarget: {target}\n{load}\n")
+        })
+    ));
 }

@@ -1,7 +1,7 @@
 //! HTTP/2 of `hoptax upstream` and `hoptax hop h2`, with clients that others wrote: curl, nghttp, h2load and
 //! h2spec.
 
-use crate::support::skip;
+use crate::support::{hoptax, refusals, skip, succeed};
 use crate::tls;
 use crate::wire::{Client, Server};
 use hoptax_host::programs;
@@ -9,7 +9,7 @@ use hoptax_servers::ledger::{self, InstanceCounts};
 use hoptax_wire::http2::{Block, Config, Connection, RequestParts, Sections, Step, request_fields};
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let found = programs::find_in(name, &programs::search_path());
@@ -21,13 +21,6 @@ pub(crate) fn program(name: &str) -> Option<PathBuf> {
     found
 }
 
-fn output(command: &mut Command) -> String {
-    let output = command.stdin(Stdio::null()).output().expect("it runs");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{command:?}: {text} {}", String::from_utf8_lossy(&output.stderr));
-    text
-}
-
 fn counts(upstream: &Server) -> InstanceCounts {
     ledger::fetch(upstream.control()).expect("a ledger").instances.remove(0)
 }
@@ -36,7 +29,7 @@ fn counts(upstream: &Server) -> InstanceCounts {
 fn curl_chooses_the_protocol() {
     let Some(curl) = program("curl") else { return };
     let identity = tls::identity(tls::NAME, None);
-    let mut command = crate::support::hoptax();
+    let mut command = hoptax();
     command.args(["upstream", "--tls", "--status", "203"]);
     command.env("HOPTAX_UPSTREAM_IDENTITY", identity.0 + &identity.1);
     let upstream = Server::spawn(&mut command);
@@ -52,7 +45,7 @@ fn curl_chooses_the_protocol() {
         (&over_tls, &["--insecure", "--http1.1"], "HTTP/1.1"),
         (&over_tls, &["--insecure", "--no-alpn"], "HTTP/1.1"),
     ] {
-        let text = output(Command::new(&curl).arg("--silent").args(options).arg(url));
+        let text = succeed(Command::new(&curl).arg("--silent").args(options).arg(url));
         let echo: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(echo["protocol"], expected, "{options:?} {url}");
         assert_eq!(echo["tls"].is_null(), url == &plain);
@@ -68,7 +61,7 @@ fn h2load_and_nghttp_are_answered() {
     let (Some(h2load), Some(nghttp)) = (program("h2load"), program("nghttp")) else { return };
     let upstream = Server::start(&["upstream", "--body-size", "100KiB", "--delay", "uniform(0ms, 2ms)"]);
     let url = format!("http://{}/", upstream.instance(0));
-    let text = output(Command::new(h2load).args(["-n2000", "-c4", "-m30", "-t1", &url]));
+    let text = succeed(Command::new(h2load).args(["-n2000", "-c4", "-m30", "-t1", &url]));
     assert!(text.contains("2000 succeeded, 0 failed, 0 errored, 0 timeout"), "{text}");
     let seen = counts(&upstream);
     assert_eq!((seen.requests, seen.streams, seen.most_streams), (2000, Some(2000), Some(30)));
@@ -79,7 +72,7 @@ fn h2load_and_nghttp_are_answered() {
     for options in [&["-w10", "-W10"][..], &["-b200", "--continuation"], &["--no-content-length"]] {
         let mut command = Command::new(&nghttp);
         command.args(options).arg("--data").arg(large.path());
-        let text = output(command.arg(format!("{url}.hoptax/echo")));
+        let text = succeed(command.arg(format!("{url}.hoptax/echo")));
         let echo: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(echo["body_bytes"], 300_000, "{options:?}");
     }
@@ -94,9 +87,9 @@ fn h2load_and_curl_pass_through_a_hop() {
         let options = ["--upstream-http", version, "--delay-in", "1ms"];
         let (_hop, address) = Server::hop("h2", upstream.instance(0), &options);
         let url = format!("http://{address}/");
-        let text = output(Command::new(&h2load).args(["-n1000", "-c4", "-m25", "-t1", &url]));
+        let text = succeed(Command::new(&h2load).args(["-n1000", "-c4", "-m25", "-t1", &url]));
         assert!(text.contains("1000 succeeded, 0 failed, 0 errored, 0 timeout"), "{text}");
-        let echo = output(
+        let echo = succeed(
             Command::new(&curl)
                 .args(["--silent", "--http2-prior-knowledge", "--data", "abc"])
                 .arg(format!("{url}.hoptax/echo")),
@@ -110,11 +103,8 @@ fn h2load_and_curl_pass_through_a_hop() {
         let of = |counts: &InstanceCounts| counts.http_version.get(version).copied().unwrap_or(0);
         assert_eq!(of(&after) - of(&before), 1001);
     }
-    let wrong = crate::support::hoptax()
-        .args(["hop", "l7", "--upstream", "127.0.0.1:1", "--upstream-http", "2"])
-        .output()
-        .expect("it runs");
-    assert_eq!(wrong.status.code(), Some(2), "{}", String::from_utf8_lossy(&wrong.stderr));
+    let wrong = ["hop", "l7", "--upstream", "127.0.0.1:1", "--upstream-http", "2"];
+    refusals::refused(hoptax().args(wrong));
 }
 
 /// Cases of h2spec that fail, with the reason.

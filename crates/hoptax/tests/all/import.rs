@@ -1,10 +1,11 @@
 //! `hoptax import`: the plan from a log of the real nginx must contain the log's mix, and must work with real
 //! gateways.
 
-use crate::load::load;
-use crate::run::{run_directory, text, trials};
+use crate::load::case;
+use crate::run::{run_directory, trials};
 use crate::support::nginx::Nginx;
-use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until, yaml};
+use crate::support::refusals::refusals;
+use crate::support::{PATIENCE, Scratch, hoptax, json, succeed, wait_until, yaml};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -54,19 +55,16 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
     let (service, scratch) = (Service::start(), Scratch::new());
     let mix = scratch.file("mix.yaml", MIX).display().to_string();
     let (socket, count) = (service.file("socket"), REQUESTS.to_string());
-    let few = ["-n", &count, "-c", "4", "--json"];
-    let sent = load(&[&["http://shop.test", "--targets", &mix, "--unix", &socket][..], &few].concat());
-    assert!(sent.status.success(), "{}", text(&sent.stderr));
-    let sent = by_target(&serde_json::from_slice(&sent.stdout).expect("JSON"));
+    let few = ["-n", &count, "-c", "4"];
+    let sent = case(&[&["http://shop.test", "--targets", &mix, "--unix", &socket][..], &few].concat());
+    let sent = by_target(&sent);
     wait_until("every request is logged", PATIENCE, || {
         std::fs::read_to_string(service.file("access.log"))
             .is_ok_and(|log| log.lines().count() as u64 == REQUESTS)
     });
 
     let plan = scratch.path().join("traffic.yaml");
-    let imported =
-        hoptax().arg("import").arg(service.file("access.log")).arg("-o").arg(&plan).output().expect("runs");
-    assert!(imported.status.success(), "{}", text(&imported.stderr));
+    succeed(hoptax().arg("import").arg(service.file("access.log")).arg("-o").arg(&plan));
     let written = std::fs::read_to_string(&plan).expect("written");
     assert!(!written.contains("secret") && !written.contains("abc"), "{written}");
     let read = yaml::read(&written).expect("YAML");
@@ -91,13 +89,8 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
         assert!(written.contains(part), "{part}: {written}");
     }
 
-    let checked = hoptax().arg("check").arg(&plan).output().expect("runs");
-    let shown = text(&checked.stdout);
-    assert!(checked.status.success(), "{shown}{}", text(&checked.stderr));
-    assert!(
-        shown.contains("traffic of access.log, with targets of their own for 100 % of 6000 requests"),
-        "{shown}"
-    );
+    let shown = succeed(hoptax().arg("check").arg(&plan));
+    assert!(shown.contains("access.log") && shown.contains("100 % of 6000"), "{shown}");
 
     let sets = [
         "gateways=[nginx, haproxy, envoy]",
@@ -110,9 +103,8 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
     sets.iter().for_each(|set| {
         run.args(["--set", set]);
     });
-    let output = run.output().expect("runs");
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
-    assert!(text(&output.stdout).contains("traffic of access.log"), "{}", text(&output.stdout));
+    let shown = succeed(&mut run);
+    assert!(shown.contains("traffic of access.log"), "{shown}");
     let measured = trials(&run_directory(&scratch));
     assert_eq!(measured.len(), 2 * (2 + 3), "direct twice in each round");
     for trial in measured {
@@ -143,27 +135,20 @@ fn inputs_that_cannot_be_imported_are_refused() {
     let log = scratch.file("log", line).display().to_string();
     let there = scratch.file("there.yaml", "").display().to_string();
     let place = scratch.path().display().to_string();
-    let told = [
-        vec![empty.as_str()],
-        vec!["/no/such/file"],
-        vec!["/tmp"],
-        vec![&prose],
-        vec![&har],
-        vec![&log, &har],
-        vec![&log, "--format", "$status"],
-        vec![&log, "--format", "squid"],
-        vec![&log, "--scale", "0"],
-        vec![&log, "--host", "other.test"],
-        vec![&log, "-o", &there],
-    ]
-    .map(|arguments| {
-        let output = hoptax().arg("import").args(&arguments).output().expect("runs");
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
-        format!("{}\n=> {error}", arguments.join(" ")).replace(&place, "PLACE")
-    })
-    .concat();
-    insta::assert_snapshot!(told);
+    let lines = [
+        &[empty.as_str()][..],
+        &["/no/such/file"],
+        &["/tmp"],
+        &[prose.as_str()],
+        &[har.as_str()],
+        &[log.as_str(), &har],
+        &[log.as_str(), "--format", "$status"],
+        &[log.as_str(), "--format", "squid"],
+        &[log.as_str(), "--scale", "0"],
+        &[log.as_str(), "--host", "other.test"],
+        &[log.as_str(), "-o", &there],
+    ];
+    insta::assert_snapshot!(refusals(&["import"], &lines).replace(&place, "PLACE"));
 }
 
 #[test]
@@ -196,7 +181,5 @@ fn the_upstream_answers_by_path() {
             assert!((mean / ((least + most) / 2.0) - 1.0).abs() < 0.3, "{path}: {mean}");
         }
     }
-    let refused = hoptax().args(["upstream", "--answer", "{ path: users }"]).output().expect("runs");
-    assert_eq!(refused.status.code(), Some(2));
-    assert!(text(&refused.stderr).contains("does not start with `/`"), "{}", text(&refused.stderr));
+    insta::assert_snapshot!(refusals(&["upstream"], &[&["--answer", "{ path: users }"]]));
 }

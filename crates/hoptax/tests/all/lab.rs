@@ -126,8 +126,7 @@ fn a_command_that_cannot_be_started_is_reported() {
     let output = guard.wait_with_output().expect("ours");
     drop(lifeline);
     assert_eq!(output.status.code(), Some(127));
-    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(reported.starts_with("error: cannot start `/nowhere/at-all`: No such file"), "{reported}");
+    insta::assert_snapshot!(String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -321,10 +320,7 @@ fn nothing_outlives_a_killed_guard() {
         kill(guard, Signal::KILL);
         assert!(own.ends_within(PATIENCE), "{pack}: nothing survives SIGKILL");
         let failure = service.0.check().expect_err("it is gone");
-        assert_eq!(
-            failure.message,
-            format!("{pack} ended because signal 9 killed its guard in the middle of the run")
-        );
+        assert!(failure.message.contains("signal 9 killed its guard"), "{pack}: {failure:?}");
         assert_all_end(&all);
     }
 }
@@ -346,5 +342,5 @@ fn a_killed_gateway_is_reported_with_its_last_log_line() {
     assert_all_end(&all);
     assert!(own.ends_within(PATIENCE), "the guard exits with its command");
     let failure = service.0.check().expect_err("it is gone");
-    assert_eq!(failure.message, "killed was ended by signal 9 in the middle of the run");
+    insta::assert_snapshot!(failure.message);
 }

@@ -1,6 +1,7 @@
 //! `hoptax lint` with real gateways: the project's packs, and packs with planted faults.
 
 use crate::support::planted_pack::{argument, change, packs, with_tls_alone};
+use crate::support::refusals::refused;
 use crate::support::{Json, Scratch, hoptax, retry_if_disturbed};
 use crate::world::is_missing;
 
@@ -86,11 +87,6 @@ fn packs_are_equalised_with_http2_to_the_upstream() {
         assert!(reported.contains(&format!("{heading}: equalised")), "{reported}");
         assert!(reported.contains("HTTP/2 ×") && !reported.contains("HTTP/1.1 ×"), "{reported}");
     }
-    let refused = hoptax().args(["lint", "nginx", "--upstream-http", "2"]).output().expect("it runs");
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains("the pack `nginx` does not speak HTTP/2 to upstreams: nginx before "), "{said}");
-    assert!(said.contains(". Omit it") && !said.contains("gateway.yaml"), "{said}");
 }
 
 /// nginx's port speaks nothing but HTTP/2, and answers readiness there. nginx drops trailers.
@@ -102,11 +98,8 @@ fn a_gateway_that_drops_trailers_is_found_over_http2() {
         ("        location / {", "        location = /up { return 200; }\n        location / {"),
     ]);
     change(&packs, "gateway.yaml", "ready: { path: /ready, port: admin }", "ready: { path: /up }");
-    let refused = hoptax().args(["lint", "planted", "--http", "2", "--packs", argument(&packs)]).output();
-    let refused = refused.expect("it runs");
-    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("the pack `planted` does not speak HTTP/2 with clients"), "{said}");
+    let error = refused(hoptax().args(["lint", "planted", "--http", "2", "--packs", argument(&packs)]));
+    assert!(error.contains("`planted`"), "{error}");
 
     change(&packs, "gateway.yaml", "access_log: file\n", "access_log: file\nhttp2: exclusive\n");
     let arguments = ["lint", "planted", "--answers", "--http", "2", "--packs", argument(&packs)];
@@ -132,7 +125,7 @@ fn a_gateway_that_drops_trailers_is_found_over_http2() {
     let text = hoptax().args(["lint", "haproxy", "--answers", "--http", "2"]).output().expect("it runs");
     let text = String::from_utf8(text.stdout).expect("text");
     assert!(text.contains(" over HTTP/2: 36 cases, "), "{text}");
-    assert!(text.contains("  post-chunked-1k: left out, because HTTP/2 has no chunks\n"), "{text}");
+    assert!(text.contains("  post-chunked-1k: left out"), "{text}");
 }
 
 /// nginx does not reuse HTTP/1.0 connections to the upstream. It ignores the answer to a mirrored request and
@@ -290,7 +283,7 @@ fn a_pack_must_list_how_its_answers_differ() {
 }
 
 #[test]
-fn keep_keeps_files_and_unknown_packs_are_refused() {
+fn keep_keeps_files() {
     needs!("nginx");
     let scratch = Scratch::new();
     let packs = packs(&[]);
@@ -313,8 +306,4 @@ fn keep_keeps_files_and_unknown_packs_are_refused() {
         "old logs are not mixed with new logs"
     );
     assert!(String::from_utf8_lossy(&again.stderr).contains("is not empty"), "{again:?}");
-
-    let unknown = hoptax().args(["lint", "nginks"]).output().expect("it runs");
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("there is no pack `nginks`"));
 }

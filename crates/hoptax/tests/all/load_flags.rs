@@ -1,7 +1,7 @@
 //! Tests that the options of `hoptax load` have an effect at the server: the real nginx, or the upstream with
 //! its ledger.
 
-use crate::load::{KilledOnDrop, Upstream, case, load};
+use crate::load::{KilledOnDrop, Upstream, case, load, loaded};
 use crate::support::{PATIENCE, Scratch, hoptax, wait_until};
 use crate::{connections, tls};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,9 +11,7 @@ use std::process::Stdio;
 /// The summary of a successful load. Its lines must fit the width of a terminal.
 #[track_caller]
 fn summary(args: &[&str]) -> String {
-    let output = load(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).expect("text");
+    let text = loaded(args);
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     text
 }
@@ -52,9 +50,9 @@ fn certificates_are_verified_as_configured() {
     assert!(text.contains("TLS            TLSv1.2, TLS_ECDHE_"), "{text}");
     assert!(text.contains("certificates not checked") && text.contains("200: 60"), "{text}");
 
-    refused(&with(&base, &named), 1, "pass its authority (`--ca FILE`)");
+    refused(&with(&base, &named), 1, "(`--ca FILE`)");
     refused(&with(&base, &[&named[..], &["--ca", &wrong]].concat()), 1, "not signed by a trusted authority");
-    refused(&with(&base, &["--ca", &ca]), 1, "pass the name in the certificate (`--server-name NAME`)");
+    refused(&with(&base, &["--ca", &ca]), 1, "(`--server-name NAME`)");
     refused(&with(&base, &["--ca", &file("key.pem", "-----BEGIN PRIVATE KEY-----")]), 2, "is it the key?");
 }
 
@@ -78,7 +76,7 @@ fn a_client_certificate_is_sent_on_request() {
     // nginx accepts the connection and answers with an HTTP error.
     let text = summary(&with(&base, &["--fail-above", "100%"]));
     assert!(text.contains("400: 40") && text.contains("40 × status 400 is not 200 to 399"), "{text}");
-    refused(&with(&base, &["--cert", &chain]), 2, "name the key's file with --key");
+    refused(&with(&base, &["--cert", &chain]), 2, " --key");
     let (_, stranger) = tls::identity("stranger.test", None);
     let stranger = file("stranger.pem", &stranger);
     refused(&with(&base, &["--cert", &chain, "--key", &stranger]), 2, "give a matching pair");

@@ -1,19 +1,13 @@
 //! Output files of `hoptax load`, and its summary of a load with some failed requests.
 
-use crate::load::{Upstream, load};
+use crate::load::{Upstream, load, loaded};
 use crate::support::{Scratch, retry_if_disturbed};
 use serde_json::Value;
-
-fn output_of_load(args: &[&str]) -> String {
-    let output = load(args);
-    assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
-}
 
 #[test]
 fn csv_has_one_row_per_window_and_they_add_up() {
     let upstream = Upstream::start(&["--body-size", "64B"]);
-    let text = output_of_load(&[&upstream.url(), "-r", "2000/s", "-d", "350ms", "--csv"]);
+    let text = loaded(&[&upstream.url(), "-r", "2000/s", "-d", "350ms", "--csv"]);
     let mut rows = csv(&text);
     let header = rows.remove(0);
     assert_eq!(rows.len(), 4, "{text}");
@@ -40,8 +34,7 @@ fn files_are_written_beside_the_summary() {
     scratch.file("out.json", &"x".repeat(100_000));
     let (json, hgrm, fortio) = (path("out.json"), path("out.hgrm"), path("fortio.json"));
     let url = upstream.url();
-    let text =
-        output_of_load(&[&url, "-n", "300", "--json", "-o", &json, "--hgrm", &hgrm, "--fortio", &fortio]);
+    let text = loaded(&[&url, "-n", "300", "--json", "-o", &json, "--hgrm", &hgrm, "--fortio", &fortio]);
     assert!(text.contains("300 completed"), "the summary is on the screen: {text}");
     let read = |file: &str| std::fs::read_to_string(file).expect("written");
     let case: Value = serde_json::from_str(&read(&json)).expect("one JSON document");
@@ -71,7 +64,7 @@ fn failures_are_reported_with_advice() {
     assert!(text.contains("Availability   100.00 % answered, 0.00 % successful"), "{text}");
     let slow = Upstream::start(&["--delay", "20ms"]);
     let text = retry_if_disturbed(|| {
-        let text = output_of_load(&[&slow.url(), "-c", "1", "-r", "500/s", "-d", "400ms"]);
+        let text = loaded(&[&slow.url(), "-c", "1", "-r", "500/s", "-d", "400ms"]);
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let parts = ["! ", "requests/s were due", "requests in flight: use more connections (-c 1"];
         let advises = parts.iter().all(|part| words.contains(part));
@@ -84,14 +77,14 @@ fn failures_are_reported_with_advice() {
 fn stages_are_shown_one_by_one() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let rate = "500/s for 200ms, ramp to 1000/s over 300ms";
-    let text = output_of_load(&[&upstream.url(), "-r", rate, "--http", "2", "--streams", "4"]);
+    let text = loaded(&[&upstream.url(), "-r", rate, "--http", "2", "--streams", "4"]);
     assert!(text.contains("open loop in 2 stages") && text.contains("Duration       0.500 s"), "{text}");
     let row = |name: &str| {
         text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"))
     };
     assert!(row("500/s for 200ms").contains("/s"), "{text}");
     row("ramp from 500/s to 1000/s over 300ms");
-    let case = output_of_load(&[&upstream.url(), "-r", rate, "--json"]);
+    let case = loaded(&[&upstream.url(), "-r", rate, "--json"]);
     let case: Value = serde_json::from_str(&case).expect("JSON");
     assert_eq!(case["load"]["stages"].as_array().map(Vec::len), Some(2));
     // The plan is 500/s for 0.2 s, and then 750/s on average for 0.3 s. That is 325 requests.

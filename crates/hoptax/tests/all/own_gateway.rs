@@ -5,7 +5,7 @@ use crate::findings::two_ports;
 use crate::run::{measured, report, run, run_directory, run_to_success, text};
 use crate::support::nginx::Nginx;
 use crate::support::server::{Response, Server};
-use crate::support::{Json, PATIENCE, Scratch, own_listener, wait_until};
+use crate::support::{Json, PATIENCE, Scratch, own_listener, succeed, wait_until};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
@@ -14,12 +14,8 @@ use std::time::{Duration, Instant};
 /// The certificate that `openssl req -x509` creates for `127.0.0.1`, and its key, as files.
 fn usual_certificate(scratch: &Scratch) -> [String; 2] {
     let files = ["own.pem", "own.key"].map(|name| scratch.path().join(name).display().to_string());
-    let made = Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"])
-        .args(["-out", &files[0], "-keyout", &files[1]])
-        .output()
-        .expect("openssl runs");
-    assert!(made.status.success(), "{}", text(&made.stderr));
+    let usual = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"];
+    succeed(Command::new("openssl").args(usual).args(["-out", &files[0], "-keyout", &files[1]]));
     files
 }
 
@@ -63,29 +59,19 @@ fn gateways_that_serve_one_host_only_are_measured_with_the_usual_certificate() {
     let any = format!("url: \"https://{secure}\", insecure: true");
     for (gateway, noted) in [(&trusted, false), (&any, true)] {
         let scratch = Scratch::new();
-        let output = run(&scratch, &plan(&upstream, gateway, host), &["--accept-void"]);
-        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-        let page = std::fs::read_to_string(run_directory(&scratch).join("report.md")).expect("written");
+        let directory = run_to_success(&scratch, &plan(&upstream, gateway, host), &["--accept-void"]);
+        let page = std::fs::read_to_string(directory.join("report.md")).expect("written");
         assert_eq!(page.contains("accepts any certificate"), noted, "{page}");
     }
 
     // The same without the host, and with a name that the certificate does not have.
     let output = run(&Scratch::new(), &plan(&upstream, &trusted, ""), &[]);
     let said = text(&output.stderr) + &text(&output.stdout);
-    let expected = [
-        "does not answer: the connection was closed before the response. It may serve another host",
-        "expect TLS (write https://), HTTP/2 or the PROXY protocol",
-    ];
-    for part in expected {
-        assert!(said.contains(part), "{part}\n{said}");
-    }
+    assert!(said.contains("another host"), "{said}");
     let other = format!("{trusted}, server_name: b.test");
     let output = run(&Scratch::new(), &plan(&upstream, &other, host), &[]);
     let said = text(&output.stderr) + &text(&output.stdout);
-    assert!(
-        said.contains("is for another name; pass the name in the certificate (`server_name: NAME`)"),
-        "{said}"
-    );
+    assert!(said.contains("`server_name: NAME`"), "{said}");
     assert!(!said.contains("--insecure") && !said.contains("docs.rs"), "{said}");
 }
 
@@ -103,16 +89,10 @@ fn a_service_that_does_not_answer_is_described_at_once() {
     });
     let upstream = Server::start(|_| Response::text("hello"));
     for (url, part) in [
-        (
-            format!("http://{silent}"),
-            "accepts connections but does not answer: no response within 2s. Check what",
-        ),
-        (format!("https://{silent}"), "does not answer: no TLS handshake within 2s"),
-        (format!("http://{ssh}"), "does not answer in HTTP/1: malformed response: "),
-        (
-            format!("https://{}", upstream.address),
-            "before the response. It may not speak TLS (write http://)",
-        ),
+        (format!("http://{silent}"), "no response within 2s"),
+        (format!("https://{silent}"), "no TLS handshake within 2s"),
+        (format!("http://{ssh}"), "malformed response: "),
+        (format!("https://{}", upstream.address), "(write http://)"),
     ] {
         let begun = Instant::now();
         let gateway = format!("url: \"{url}\"");
@@ -146,7 +126,7 @@ fn echo_services_are_measured_if_the_plan_says_that_bodies_vary() {
     let gateway = format!("url: \"http://{address}\"");
     let output = run(&Scratch::new(), &plan(&upstream, &gateway, ""), &["--accept-void"]);
     let said = text(&output.stderr) + &text(&output.stdout);
-    assert!(said.contains("add expect: { varies: true } to the target"), "{said}");
+    assert!(said.contains("{ varies: true }"), "{said}");
 
     let varies = "target: { expect: { varies: true } }\n";
     let report = measured(&plan(&upstream, &gateway, varies));
@@ -178,13 +158,10 @@ fn compressing_gateways_are_compared_by_decoded_bodies() {
         std::fs::read_to_string(run_directory(&scratch).join("report.md")).expect("written")
     };
     let page = of("target: { headers: { accept-encoding: gzip } }\n");
-    assert!(page.contains("bytes (gzip); direct's had 4,200 (not compressed)"), "{page}");
+    assert!(page.contains("bytes (gzip); ") && page.contains(" 4,200 "), "{page}");
     assert!(!page.contains("nothing was compressed"), "{page}");
     let page = of("");
-    assert!(
-        page.contains("No request had the header \\`accept-encoding\\`, so nothing was compressed"),
-        "{page}"
-    );
+    assert!(page.contains("\\`accept-encoding\\`, so nothing was compressed"), "{page}");
 }
 
 /// Codes of the findings about the gateway, with their severities.

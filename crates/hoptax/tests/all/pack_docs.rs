@@ -1,6 +1,7 @@
 //! Tests that the commands in the guide to packs work, and that the reference of packs is complete.
 
-use crate::support::hoptax;
+use crate::support::refusals::refusals;
+use crate::support::{hoptax, succeed};
 use crate::world::{exe, get, http_upstream, pack_gateway, running_plan, started};
 use hoptax_lab::Driver as _;
 use hoptax_lab::packs::PackSet;
@@ -49,9 +50,7 @@ fn the_guides_commands_work() {
     for (_, command) in commands {
         let words: Vec<_> = command.split_whitespace().collect();
         assert_eq!(words[0], "hoptax");
-        let output = hoptax().args(&words[1..]).current_dir(directory.path()).output().expect("it runs");
-        assert!(output.status.success(), "{command}{}", String::from_utf8_lossy(&output.stderr));
-        reported.push(String::from_utf8(output.stdout).expect("text"));
+        reported.push(succeed(hoptax().args(&words[1..]).current_dir(directory.path())));
     }
     assert!(reported[0].contains("nginx-buffered"), "{}", reported[0]);
     assert!(reported[1].contains("short buffer=64k;"), "{}", reported[1]);
@@ -114,8 +113,7 @@ fn the_reference_has_every_key_and_every_variable() {
 #[test]
 fn the_pages_of_gateways_are_up_to_date() {
     let made = tempfile::tempdir().expect("a directory");
-    let output = hoptax().args(["gateways", "--pages"]).arg(made.path()).output().expect("it runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    succeed(hoptax().args(["gateways", "--pages"]).arg(made.path()));
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/gateways");
     let names = |directory: &Path| {
         let entries =
@@ -168,12 +166,7 @@ fn one_pack_is_shown_whole_and_written_out() {
             std::fs::read_to_string(directory.path().join(name).join("README.md")).expect("a README");
         assert!(readme.starts_with(heading), "{readme}");
     }
-    let unknown = hoptax().args(["gateways", "kongg"]).output().expect("it runs");
-    let error = String::from_utf8(unknown.stderr).expect("text");
-    assert_eq!(
-        (unknown.status.code(), error.trim_end()),
-        (Some(2), "error: there is no pack `kongg`; did you mean `kong`?")
-    );
+    insta::assert_snapshot!(refusals(&["gateways"], &[&["kongg"]]));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::run::{report, run, run_directory, text, trials};
 use crate::support::planted_pack::altered;
-use crate::support::{Json, Scratch, hoptax, json, skip};
+use crate::support::{Json, Scratch, hoptax, json, skip, succeed};
 use crate::world::exe;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -136,8 +136,7 @@ fn a_cpu_limit_that_throttles_is_found() {
     let mut command = Command::new("sh");
     command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(&cgroup.0).arg(exe());
     command.args(["run", "--accept-void", "--out"]).arg(scratch.path()).arg(plan);
-    let output = command.output().expect("sh runs");
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    succeed(&mut command);
     let found = findings(&report(&run_directory(&scratch)), "throttled");
     let roles: Vec<&str> = found.iter().filter_map(|finding| finding["evidence"]["role"].as_str()).collect();
     for role in ["generator", "gateway", "upstream"] {

@@ -20,7 +20,7 @@ use std::time::Duration;
 const INTERVAL: &str = "100ms";
 
 /// CPU time of a process, ns. Threads that have ended do not count; a hop's threads never end.
-pub(crate) fn cpu_ns(pid: u32) -> u64 {
+fn cpu_ns(pid: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs").flatten();
     let of = |path: PathBuf| {
         let text = std::fs::read_to_string(path.join("schedstat")).unwrap_or_default();
@@ -29,20 +29,20 @@ pub(crate) fn cpu_ns(pid: u32) -> u64 {
     tasks.map(|task| of(task.path())).sum()
 }
 
-pub(crate) fn resident_bytes(pid: u32) -> u64 {
+fn resident_bytes(pid: u32) -> u64 {
     let statm = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
     statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("pages") * 4096
 }
 
 /// A thread that runs until this value is dropped.
-pub(crate) struct Thread {
+struct Thread {
     stop: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
 }
 
 impl Thread {
     /// Calls `turn` again and again.
-    pub(crate) fn start(mut turn: impl FnMut() + Send + 'static) -> Self {
+    fn start(mut turn: impl FnMut() + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let handle = std::thread::spawn(move || {
@@ -130,13 +130,31 @@ warmup: 100ms
     }
 }
 
-/// The time series that the test itself has read: moments of [`clock::now`] and CPU time, both in ns.
-pub(crate) type Truth = Arc<Mutex<Vec<(u64, u64)>>>;
-
-/// CPU time between two moments.
-pub(crate) fn used(truth: &[(u64, u64)], from_ns: u64, to_ns: u64) -> u64 {
+/// Reads the CPU time of the process `pid` during a run. Fails if a trial through `edge` has another CPU time.
+/// Returns the run's directory and these trials.
+pub(crate) fn with_known_cpu(pid: u32, run: impl FnOnce() -> PathBuf) -> (PathBuf, Vec<Json>) {
+    // Moments of `clock::now` and CPU time, both in ns.
+    let readings: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
+    let read = Arc::clone(&readings);
+    let reader = Thread::start(move || {
+        read.lock().expect("not poisoned").push((clock::now(), cpu_ns(pid)));
+        std::thread::sleep(Duration::from_millis(5));
+    });
+    let directory = run();
+    drop(reader);
+    let truth = readings.lock().expect("not poisoned");
     let at = |moment: u64| truth[truth.partition_point(|(at, _)| *at < moment).min(truth.len() - 1)].1;
-    at(to_ns) - at(from_ns)
+    let through: Vec<Json> =
+        trials(&directory).into_iter().filter(|trial| trial["contender"] == "edge").collect();
+    for trial in &through {
+        let number = |value: &Json| value.as_u64().unwrap_or_else(|| panic!("a number: {trial}"));
+        let record = &trial["load_record"];
+        let (from, measured) = (number(&record["started_ns"]), number(&record["measured_ns"]));
+        let known = number(&trial["gateway"]["cpu_ns"]) as f64;
+        let really = (at(from + measured) - at(from)) as f64;
+        assert!((known / really - 1.0).abs() < 0.15, "hoptax: {known} ns, /proc: {really} ns");
+    }
+    (directory, through)
 }
 
 #[test]
@@ -151,37 +169,20 @@ fn prometheus_and_proc_agree_about_an_external_gateway() {
 
     let refused = |cpu: &str, duration: &str| text(&run(&scratch, &plan(cpu, duration), &[]).stderr);
     let shown = refused("absent_metric", "2s");
-    assert!(shown.contains("no series matches `absent_metric`"), "{shown}");
+    assert!(shown.contains("`absent_metric`"), "{shown}");
     let shown = refused("edge_cpu{", "2s");
     assert!(shown.contains("says: ") && shown.contains("parse error"), "{shown}");
     // While Prometheus has fewer than two samples, hoptax prints another message.
     wait_until("Prometheus has samples", PATIENCE, || {
         let shown = refused("edge_cpu_seconds_total", "150ms");
-        shown.contains("too rare for trials of 150ms") && shown.contains("Write `duration: ")
+        shown.contains("trials of 150ms") && shown.contains("Write `duration: ")
     });
 
-    let truth = Truth::default();
-    let readings = Arc::clone(&truth);
-    let reader = Thread::start(move || {
-        readings.lock().expect("not poisoned").push((clock::now(), cpu_ns(pid)));
-        std::thread::sleep(Duration::from_millis(5));
-    });
-    let directory =
-        run_to_success(&scratch, &plan("edge_cpu_seconds_total{job=\"edge\"}", "2s"), &["--accept-void"]);
-    drop(reader);
-    let truth = truth.lock().expect("not poisoned");
-    let through: Vec<Json> =
-        trials(&directory).into_iter().filter(|trial| trial["contender"] == "edge").collect();
+    let plan = plan("edge_cpu_seconds_total{job=\"edge\"}", "2s");
+    let (directory, through) = with_known_cpu(pid, || run_to_success(&scratch, &plan, &["--accept-void"]));
     assert_eq!(through.len(), 1);
-    for trial in &through {
-        let (usage, record) = (&trial["gateway"], &trial["load_record"]);
-        let number = |value: &Json| value.as_u64().unwrap_or_else(|| panic!("a number: {trial}"));
-        let (from, measured) = (number(&record["started_ns"]), number(&record["measured_ns"]));
-        let (known, really) = (number(&usage["cpu_ns"]) as f64, used(&truth, from, from + measured) as f64);
-        assert!((known / really - 1.0).abs() < 0.15, "Prometheus: {known} ns, /proc: {really} ns");
-        let memory = number(&usage["rss_bytes_max"]);
-        assert!(memory.abs_diff(resident_bytes(pid)) < 2 << 20, "{memory}");
-    }
+    let memory = through[0]["gateway"]["rss_bytes_max"].as_u64().expect("a number");
+    assert!(memory.abs_diff(resident_bytes(pid)) < 2 << 20, "{memory}");
     let report = report(&directory);
     let tax = &case(&report, "edge")["tax"];
     assert!(tax["cpu_us_per_request"]["estimate"].as_f64().is_some_and(|us| us > 1.0), "{tax:#}");
@@ -201,7 +202,7 @@ load: [{{ loop: closed, connections: 1 }}]
     let path = scratch.file("checked.yaml", &plan);
     let checked = hoptax().arg("check").arg(path).output().expect("hoptax runs");
     let shown = text(&checked.stdout);
-    assert!(shown.contains(&format!("CPU and memory from Prometheus at http://{address}")), "{shown}");
+    assert!(shown.contains(&format!("Prometheus at http://{address}")), "{shown}");
     let shown = text(&run(&scratch, &plan, &[]).stderr);
-    assert!(shown.contains(&format!("http://{address} is not a Prometheus server")), "{shown}");
+    assert!(shown.contains(&format!("http://{address} is not a ")), "{shown}");
 }

@@ -107,7 +107,7 @@ fn a_pack_can_name_other_refusals() {
     for status in ["200", "500"] {
         let itself = format!("if ($http_x_api_key = '') {{ return {status}; }} {wrong}");
         let failure = passes(&itself).expect_err("it neither passes the request on nor refuses it");
-        let expected = format!("answers {status} without a credential, but should pass it on or refuse it");
+        let expected = format!("answers {status} without a credential");
         assert!(failure.message.contains(&expected), "{failure:?}");
     }
     for (other, expected) in [
@@ -162,29 +162,29 @@ fn features_are_proved_together_and_with_other_values() {
 #[test]
 fn claimed_features_without_effect_are_refused_by_name() {
     needs!("nginx");
-    for (words, named, reported) in [
-        (&["key-auth"][..], "key-auth", "without `x-api-key`, but should answer 401"),
-        (&["basic-auth"], "basic-auth", "without `authorization`, but should answer 401"),
-        (&["jwt-hs256"], "jwt-hs256", "without `authorization`, but should answer 401"),
-        (&["jwt-rs256"], "jwt-rs256", "without `authorization`, but should answer 401"),
-        (&["tls"], "tls", "no answer over TLS"),
-        (&["tls", "mtls"], "tls", "no answer over TLS"),
-        (&["proxy-protocol"], "proxy-protocol", "that it should let through"),
-        (&["upstream-tls"], "upstream-tls", "that it should let through"),
-        (&["header-rewrite"], "header-rewrite", "the response has no `x-hoptax-answered: by-gateway`"),
-        (&["path-rewrite"], "path-rewrite", "the upstream received the path `/public/.hoptax/echo`"),
-        (&["cors"], "cors", "is None for https://app.example"),
-        (&["gzip"], "gzip", "it does not compress"),
-        (&["request-id"], "request-id", "the response has no `x-request-id`"),
-        (&["ip-allow"], "ip-allow", "to 127.0.0.2, but should answer 403"),
-        (&["routes=9:first"], "routes=9:first", "on a path without a route, but should answer 404"),
-        (&["key-auth", "consumers=3"], "key-auth", "but should answer 401"),
-        (&["round-robin"], "round-robin", "of 2 instances, only instance 1 received requests"),
-        (&["rate-limit=20/s"], "rate-limit=20/s", "was answered with 429"),
-        (&["token-review"], "token-review", "but should answer 401"),
+    for (words, reported) in [
+        (&["key-auth"][..], "`x-api-key`, but should answer 401"),
+        (&["basic-auth"], "`authorization`, but should answer 401"),
+        (&["jwt-hs256"], "`authorization`, but should answer 401"),
+        (&["jwt-rs256"], "`authorization`, but should answer 401"),
+        (&["tls"], "over TLS"),
+        (&["tls", "mtls"], "over TLS"),
+        (&["proxy-protocol"], "should let through"),
+        (&["upstream-tls"], "should let through"),
+        (&["header-rewrite"], "`x-hoptax-answered: by-gateway`"),
+        (&["path-rewrite"], "`/public/.hoptax/echo`"),
+        (&["cors"], "is None for https://app.example"),
+        (&["gzip"], "compress"),
+        (&["request-id"], "`x-request-id`"),
+        (&["ip-allow"], "127.0.0.2, but should answer 403"),
+        (&["routes=9:first"], "should answer 404"),
+        (&["key-auth", "consumers=3"], "should answer 401"),
+        (&["round-robin"], "only instance 1 "),
+        (&["rate-limit=20/s"], " 429"),
+        (&["token-review"], "should answer 401"),
     ] {
         let (_, proved) = outcome("nginx-deaf", words);
-        let failure = proved.expect_err(named);
+        let (named, failure) = (words[0], proved.expect_err(reported));
         let begins = format!("feature `{named}` is not on: ");
         assert!(failure.message.starts_with(&begins), "{words:?}: {failure:?}");
         assert!(failure.message.contains(reported), "{words:?}: {failure:?}");

@@ -1,7 +1,7 @@
 //! `hoptax load --spec -` against the real nginx, in HTTP/1.1 and HTTP/2: mixes, templates and checks. The
 //! tests compare the results with the requests that nginx received.
 
-use crate::load::run_spec;
+use crate::load::{record_of, spec_with};
 use crate::support::{PATIENCE, nginx, wait_for};
 use crate::world::is_missing;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -42,28 +42,16 @@ impl Nginx {
     }
 
     fn load(&self, (http, streams): (&str, u32), targets: &Value, files: &Value) -> Value {
-        let limit = 60_000_000_000_u64;
-        let spec = json!({
-            "schema": 2,
+        let record = record_of(&spec_with(json!({
             "http": http,
             "streams": streams,
             "addresses": [format!("unix:{}", self.socket_of(http))],
             "targets": targets,
             "files": files,
-            "shape": {"loop": "closed"},
             "connections": 6,
-            "warmup_ns": 0,
-            "duration_ns": 60_000_000_000_u64,
             "requests": REQUESTS,
-            "timeouts": {"connect_ns": limit, "first_byte_ns": limit, "total_ns": limit},
-            "workers": 3,
-            "cpus": [],
-            "seed": 1,
-            "windows": false
-        });
-        let output = run_spec(&spec);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let record: Value = serde_json::from_slice(&output.stdout).expect("a record");
+            "workers": 3
+        })));
         assert_eq!(record["counts"]["completed"], REQUESTS, "{}", record["counts"]);
         record
     }

@@ -1,13 +1,11 @@
 //! `hoptax generate completions` and `hoptax generate man`. Shells and `man` must accept their output.
 
-use crate::support::{Scratch, hoptax, skip};
+use crate::support::{Scratch, hoptax, refusals, skip, succeed};
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn printed(arguments: &[&str]) -> String {
-    let output = hoptax().args(arguments).output().expect("the binary runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).expect("text")
+    succeed(hoptax().args(arguments))
 }
 
 /// Output of a program. If the program is not installed, notes a skip and returns `None`.
@@ -115,7 +113,6 @@ fn manual_pages_render() {
         printed(&["generate", "man", "run"]),
         std::fs::read_to_string(folder.join("hoptax-run.1")).expect("a page")
     );
-    let output = hoptax().args(["generate", "man", "repotr"]).output().expect("the binary runs");
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && error.contains("did you mean `report`?"), "{error}");
+    let error = refusals::refused(hoptax().args(["generate", "man", "repotr"]));
+    assert!(error.contains("did you mean `report`?"), "{error}");
 }

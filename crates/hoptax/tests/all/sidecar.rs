@@ -2,7 +2,8 @@
 
 use crate::load::KilledOnDrop;
 use crate::run::{run_directory, run_to_success, text, trials};
-use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::support::refusals::{refused, refused_plans};
+use crate::support::{PATIENCE, Scratch, hoptax, skip, succeed, wait_until};
 use crate::world::{Running, driver_for, exe, get, is_missing, pack_gateway, running_plan, started};
 use hoptax_format::spec::TargetSpec;
 use hoptax_host::tree::descendants;
@@ -31,10 +32,7 @@ fn sidecar(label: &str, pack: &str) -> Gateway {
 }
 
 fn output(program: &str, arguments: &[&str]) -> String {
-    let output =
-        Command::new(program).args(arguments).output().unwrap_or_else(|_| panic!("{program} is there"));
-    assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
+    succeed(Command::new(program).args(arguments))
 }
 
 /// Pid of an Envoy that is a descendant of `root` and runs in another network namespace than this test.
@@ -193,30 +191,21 @@ fn without_privileges_it_reports_what_is_missing_and_measures_the_rest() {
 
 #[test]
 fn impossible_variants_and_upstreams_are_refused_with_their_place() {
-    for (from, to, words) in [
-        ("variant: tuned", "variant: tunde", vec!["no variant `tunde`", "did you mean `tuned`?"]),
-        ("name: istio-sidecar", "name: nginx", vec!["the pack `nginx` has no variants"]),
-        ("name: istio-sidecar", "name: hop-l7", vec!["`hop-l7` has no variants"]),
-        ("trials: 1", "upstream: { instances: 2 }", vec!["several instances", "instances: 1"]),
-        ("trials: 1", "upstream: { url: \"http://127.0.0.1:1\" }", vec!["an upstream that already runs"]),
-    ] {
-        let scratch = Scratch::new();
-        let plan = scratch.file("plan.yaml", &PLAN.replace(from, to));
-        let output = hoptax().arg("check").arg(&plan).output().expect("it runs");
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        for word in words.iter().chain(&["plan.yaml:2:"]) {
-            assert!(said.contains(word), "`{word}` in: {said}");
-        }
-    }
+    insta::assert_snapshot!(refused_plans(
+        &[
+            ("variant: tuned", "variant: tunde"),
+            ("name: istio-sidecar", "name: nginx"),
+            ("name: istio-sidecar", "name: hop-l7"),
+            ("trials: 1", "upstream: { instances: 2 }"),
+            ("trials: 1", "upstream: { url: \"http://127.0.0.1:1\" }"),
+        ]
+        .map(|(from, to)| PLAN.replace(from, to))
+    ));
 }
 
 #[test]
 fn indistinguishable_variants_are_refused_with_their_line() {
-    for (variants, words) in [
-        ("[usual, usual]", "the variant mine@usual is listed twice"),
-        ("[usual, \"a b\"]", "`a b` is not a valid name for a variant"),
-    ] {
+    let refusals = ["[usual, usual]", "[usual, \"a b\"]"].map(|variants| {
         let scratch = Scratch::new();
         std::fs::create_dir(scratch.path().join("mine")).expect("made");
         let pack = format!(
@@ -225,11 +214,10 @@ fn indistinguishable_variants_are_refused_with_their_line() {
              start: [\"{{{{ binary }}}}\"]\nready: {{ path: / }}\naccess_log: file\nvariants: {variants}\n"
         );
         scratch.file("mine/gateway.yaml", &pack);
-        let output = hoptax().args(["gateways", "--packs"]).arg(scratch.path()).output().expect("it runs");
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains(words) && said.contains("gateway.yaml:8: "), "{said}");
-    }
+        let error = refused(hoptax().args(["gateways", "--packs"]).arg(scratch.path()));
+        error.replace(&scratch.path().display().to_string(), "PLACE")
+    });
+    insta::assert_snapshot!(refusals.concat());
 }
 
 #[test]
@@ -237,11 +225,7 @@ fn both_variants_are_rendered_with_their_differences() {
     let scratch = Scratch::new();
     let plan = PLAN.replace("gateways: [", "gateways: [{ name: istio-sidecar, label: usual }, ");
     let plan = scratch.file("plan.yaml", &plan);
-    let render = |label: &str| {
-        let output = hoptax().arg("render").arg(&plan).args(["--gateway", label]).output().expect("it runs");
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
+    let render = |label: &str| succeed(hoptax().arg("render").arg(&plan).args(["--gateway", label]));
     let (usual, tuned) = (render("usual"), render("sidecar"));
     for words in ["use_original_dst: true", "type: ORIGINAL_DST", "127.0.0.6", "0.0.0.0, port_value: 15006"] {
         assert!(usual.contains(words), "`{words}` in: {usual}");

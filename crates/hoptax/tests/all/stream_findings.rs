@@ -1,6 +1,6 @@
 //! Runs with server-sent events and WebSockets: faults that hops plant in them, and nginx's buffering.
 
-use crate::run::{cases, measured};
+use crate::run::{assert_found, cases, measured};
 use crate::support::Json;
 use std::collections::BTreeSet;
 
@@ -30,9 +30,7 @@ fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
 }
 
 fn found(report: &Json, gateway: &str) -> BTreeSet<String> {
-    let codes = case(report, gateway)["findings"].as_array().expect("codes").iter();
-    let codes = codes.map(|code| code.as_str().expect("a code"));
-    codes.filter(|code| PLANTED.contains(code)).map(str::to_owned).collect()
+    crate::run::found(report, gateway, &PLANTED)
 }
 
 /// Gateways with one fault each. `expected` has the findings that it must cause.
@@ -57,13 +55,10 @@ pub(crate) fn planted_among(clean: &[&str], rest: &str, plants: Plants<'_>) -> J
     let gateways: Vec<String> = clean.iter().map(|name| (*name).to_owned()).chain(faults).collect();
     let gateways = gateways.join(", ");
     let report = measured(&format!("name: planted\ngateways: [{gateways}]\n{rest}\nseed: 1\ntrials: 2\n"));
-    for (label, _, expected) in plants {
-        let expected: BTreeSet<String> = expected.iter().map(|code| (*code).to_owned()).collect();
-        assert_eq!(found(&report, label), expected, "{label}: {}", report["findings"]);
-    }
-    for clean in clean.iter().chain(&["direct"]) {
-        assert_eq!(found(&report, clean), BTreeSet::new(), "{clean}: {}", report["findings"]);
-    }
+    let none: &[&str] = &[];
+    let clean = clean.iter().chain(&["direct"]).map(|label| (*label, none));
+    let expected = plants.iter().map(|(label, _, codes)| (*label, *codes));
+    assert_found(&report, &PLANTED, expected.chain(clean));
     report
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod messages;
 pub(crate) mod nginx;
 pub(crate) mod planted_pack;
 pub(crate) mod proxy;
+pub(crate) mod refusals;
 pub(crate) mod server;
 pub(crate) mod sockets;
 pub(crate) mod streams;
@@ -28,6 +29,15 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 /// A command that runs the `hoptax` binary.
 pub(crate) fn hoptax() -> Command {
     Command::new(env!("CARGO_BIN_EXE_hoptax"))
+}
+
+/// Standard output of a command. Panics if it fails.
+#[track_caller]
+pub(crate) fn succeed(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+    printed
 }
 
 /// Runs a command and parses its output as JSON.

@@ -1,10 +1,11 @@
 //! `hoptax load --targets FILE`: a mix from a file, checked by the requests that the real nginx receives.
 //! Also error messages for wrong files.
 
-use crate::load::{Upstream, load};
+use crate::load::{Upstream, case, loaded};
 use crate::requests::{Nginx, REQUESTS};
-use crate::support::Scratch;
-use serde_json::{Value, json};
+use crate::support::refusals::{refusals, refused};
+use crate::support::{Scratch, hoptax};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 const MIX: &str = r#"
@@ -29,11 +30,9 @@ fn nginx_sees_the_mix_of_a_file() {
     scratch.file("tokens.txt", "red\nblue\n");
     let file = scratch.file("mix.yaml", MIX).display().to_string();
     let count = REQUESTS.to_string();
-    let (socket, header) = (nginx.socket(), ["-H", "authorization: typed", "--json"]);
+    let (socket, header) = (nginx.socket(), ["-H", "authorization: typed"]);
     let base = ["http://shop.test", "--targets", &file, "--unix", &socket, "-n", &count, "-c", "3"];
-    let output = load(&[&base[..], &header].concat());
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let case: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let case = case(&[&base[..], &header].concat());
     assert_eq!(case["counts"]["ok"], REQUESTS, "{}", case["counts"]);
 
     let mut seen: BTreeMap<&str, u64> = BTreeMap::new();
@@ -75,9 +74,7 @@ fn json_works_too_and_one_target_needs_no_list() {
         ("path: /only\n".to_owned(), &[]),
     ] {
         let file = scratch.file("targets.json", &text).display().to_string();
-        let output = load(&[&upstream.url(), "--targets", &file, "-n", "100"]);
-        assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
-        let reported = String::from_utf8(output.stdout).expect("text");
+        let reported = loaded(&[&upstream.url(), "--targets", &file, "-n", "100"]);
         assert!(reported.contains("200: 100"), "{reported}");
         assert!(rows.iter().all(|row| reported.lines().any(|line| line.starts_with(row))), "{reported}");
     }
@@ -99,54 +96,38 @@ fn the_example_on_the_reference_page_can_be_loaded() {
 fn wrong_files_are_reported_with_place_and_fix() {
     let scratch = Scratch::new();
     let many: String = (0..257).map(|index| format!("- path: /{index}\n")).collect();
-    for (text, place, said) in [
-        ("- path: /a\n  metod: POST\n", ":2:3: unknown key `metod`", "did you mean `method`?"),
-        ("- path: /a/{{sek}}\n", ":1:14: there is no template `sek`", "did you mean `seq`?"),
-        ("- path: a\n", ":1:9: the path `a` does not start", "write /a"),
-        (
-            "- path: \"/{{line no.txt}}\"\n",
-            ":1:13: cannot read",
-            "a relative path starts from the directory of",
-        ),
-        ("- path: /a\n  expect: { status: 2000 }\n", ":2:21: `2000` is not a status", "a class such as 2xx"),
-        ("- path: /a\n- path: /a\n", ":2:3: two targets have the default name `GET /a`", "name them"),
-        ("targets:\n- path: /a\n", ":1:1: a target has no key `targets`", "only the value of `target`"),
-        ("", ":1:1: expected a list of targets, found nothing", "write the value of `target`"),
-        ("[]", ":1:1: expected a list of targets, found an empty list", "write the value of `target`"),
-        ("[\n\t{\"path\": \"/a\"\n\t{\"path\": \"/b\"}]", ":3:2: malformed", "a missing quote, bracket"),
-        (&many, ":257:3: there are 257 targets", "use 256 or fewer"),
-    ] {
-        let file = scratch.file("t.yaml", text).display().to_string();
-        let output = load(&["http://127.0.0.1:9", "--targets", &file]);
-        let reported = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{text}: {reported}");
-        assert!(
-            reported.contains(&format!("{file}{place}")) && reported.contains(said),
-            "{text}: {reported}"
-        );
-    }
+    let errors = [
+        "- path: /a\n  metod: POST\n",
+        "- path: /a/{{sek}}\n",
+        "- path: a\n",
+        "- path: \"/{{line no.txt}}\"\n",
+        "- path: /a\n  expect: { status: 2000 }\n",
+        "- path: /a\n- path: /a\n",
+        "targets:\n- path: /a\n",
+        "",
+        "[]",
+        "[\n\t{\"path\": \"/a\"\n\t{\"path\": \"/b\"}]",
+        many.as_str(),
+    ]
+    .map(|text| {
+        let file = scratch.file("t.yaml", text);
+        refused(hoptax().args(["load", "http://127.0.0.1:9", "--targets"]).arg(file))
+    });
+    insta::assert_snapshot!(errors.concat().replace(&scratch.path().display().to_string(), "PLACE"));
 }
 
 #[test]
 fn options_that_contradict_the_file_are_refused() {
     let scratch = Scratch::new();
     let file = scratch.file("t.yaml", "path: /a\n").display().to_string();
-    for (args, part) in [
-        (&["http://127.0.0.1:9", "-X", "PUT"][..], "--method cannot be used with --targets"),
-        (
-            &["http://127.0.0.1:9", "--expect-status", "200"],
-            "write this in the file, for each target: expect: { status: 200 }",
-        ),
-        (&["http://127.0.0.1:9/x"], "leave the path out of the URL"),
-        (&["http://127.0.0.1:9", "-H", "x"], "use -H 'name: value'"),
-        (&["http://127.0.0.1:9", "-H", "x: {{sek}}"], "-H x: there is no template `sek`"),
-    ] {
-        let output = load(&[args, &["--targets", &file]].concat());
-        let reported = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {reported}");
-        assert!(reported.contains(part), "{args:?}: {reported}");
-    }
-    let output = load(&["http://127.0.0.1:9", "--targets", "/nowhere/t.yaml"]);
-    let reported = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && reported.contains("check the path"), "{reported}");
+    let lines = [
+        &["http://127.0.0.1:9", "-X", "PUT"][..],
+        &["http://127.0.0.1:9", "--expect-status", "200"],
+        &["http://127.0.0.1:9/x"],
+        &["http://127.0.0.1:9", "-H", "x"],
+        &["http://127.0.0.1:9", "-H", "x: {{sek}}"],
+    ];
+    let errors = refusals(&["load", "--targets", &file], &lines);
+    insta::assert_snapshot!(errors.replace(&scratch.path().display().to_string(), "PLACE"));
+    insta::assert_snapshot!(refusals(&["load"], &[&["http://127.0.0.1:9", "--targets", "/nowhere/t.yaml"]]));
 }

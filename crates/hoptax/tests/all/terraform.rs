@@ -2,7 +2,7 @@
 //! machine.
 
 use crate::run::text;
-use crate::support::{PATIENCE, Scratch, hoptax, skip, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, skip, succeed, wait_until};
 use crate::world::exe;
 use hoptax_lab::fake;
 use hoptax_plan::{Host, HostKind, Plan, Terraform, TerraformReach};
@@ -105,9 +105,7 @@ impl Site {
     fn by_hand(&self, words: &[&str]) -> String {
         let mut command = Command::new("terraform");
         command.arg(format!("-chdir={}", self.infra().display())).args(words).env("CHECKPOINT_DISABLE", "1");
-        let output = command.output().expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        succeed(&mut command)
     }
 }
 
@@ -148,7 +146,7 @@ fn machines_are_created_used_again_and_destroyed() {
     assert!(welcome.directory.starts_with(site.infra().canonicalize().expect("there")), "{welcome:?}");
 
     let refused = site.up(&plan).map(|_| ()).expect_err("in use");
-    assert!(refused.contains("another run uses the machines of"), "{refused}");
+    assert!(refused.contains("another run uses "), "{refused}");
     first.end(&|_| {}).expect("destroyed");
     assert_eq!(site.history(), "created destroyed ");
     drop(first);
@@ -208,34 +206,28 @@ fn machines_of_others_are_never_destroyed() {
     assert_eq!(site.down(&plan), Ok(Vec::new()));
     assert_eq!(site.history(), "created ");
     let lines = site.lines.borrow().join("\n");
-    assert!(lines.contains("these machines existed before, so hoptax does not destroy them"), "{lines}");
+    assert!(lines.contains("machines existed before"), "{lines}");
 }
 
 #[test]
 fn missing_outputs_are_an_error_that_says_what_to_do() {
     let Some(site) = Site::new("true") else { return };
     let message = site.up(&site.plan(false, false)).map(|_| ()).expect_err("nothing was applied");
-    let dir = site.infra().display().to_string();
+    assert!(message.starts_with(&format!("host edge: {} ", site.infra().display())), "{message}");
     assert!(
-        message.starts_with(&format!(
-            "host edge: {dir} has no output `edge_command`, `edge_address`. It has no"
-        )),
+        message.contains("`edge_command`, `edge_address`") && message.contains("apply: true"),
         "{message}"
     );
-    assert!(message.contains("apply`, or write apply: true in the plan"), "{message}");
     let mut plan = site.plan(true, true);
     let HostKind::Terraform(terraform) = &mut plan.hosts[0].kind else { panic!("terraform") };
     terraform.address = Some("other".into());
     let message = site.up(&plan).map(|_| ()).expect_err("there is no such output");
-    assert!(
-        message.contains("has no output `other` even after `apply`. It has edge_address, edge_command"),
-        "{message}"
-    );
+    assert!(message.contains("`other`") && message.contains("edge_address, edge_command"), "{message}");
     assert_eq!(site.history(), "created destroyed ", "also after an error");
     let HostKind::Terraform(terraform) = &mut plan.hosts[0].kind else { panic!("terraform") };
     terraform.program = Some("no-such-program".into());
     let message = site.up(&plan).map(|_| ()).expect_err("there is no such program");
-    assert!(message.contains("cannot start `no-such-program`"), "{message}");
+    assert!(message.contains("`no-such-program`"), "{message}");
 }
 
 #[test]
@@ -300,7 +292,7 @@ fn after_kill_9_hosts_down_removes_the_machines() {
     let mut keeper = command.spawn().expect("starts");
     wait_until("the machines are up", PATIENCE, || site.scratch.path().join("is-up").exists());
     let refused = site.down(&plan).expect_err("they are in use");
-    assert!(refused.contains("another run uses the machines of"), "{refused}");
+    assert!(refused.contains("another run uses "), "{refused}");
     keeper.kill().expect("ours");
     keeper.wait().expect("ours");
     assert_eq!(site.history(), "created ", "nobody destroys them");

@@ -1,7 +1,7 @@
 //! `hoptax load --spec` against the real nginx with TLS.
 
 use crate::findings::two_ports;
-use crate::load::run_spec;
+use crate::load::{run_spec, spec_with};
 use crate::support::nginx;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use serde_json::{Value, json};
@@ -73,25 +73,15 @@ fn with(mut tls: Value, key: &str, value: Value) -> Value {
 }
 
 fn spec(addresses: &[SocketAddr], tls: &Value, headers: Value) -> Value {
-    let second = 1_000_000_000_u64;
-    json!({
-        "schema": 2,
+    spec_with(json!({
         "addresses": addresses,
         "tls": tls,
         "targets": [
             {"name": "root", "weight": 1, "method": "GET", "path": "/", "headers": headers, "body": ""}
         ],
-        "shape": {"loop": "closed"},
-        "connections": 4,
-        "warmup_ns": 0,
-        "duration_ns": 60 * second,
         "requests": 100,
-        "timeouts": {"connect_ns": 60 * second, "first_byte_ns": 60 * second, "total_ns": 60 * second},
-        "workers": 2,
-        "cpus": [],
-        "seed": 1,
-        "windows": false
-    })
+        "workers": 2
+    }))
 }
 
 fn load(nginx: &Nginx, tls: &Value, headers: Value) -> Value {

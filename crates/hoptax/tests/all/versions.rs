@@ -5,7 +5,7 @@
 //! they plant.
 
 use crate::run::{report, run_directory, text};
-use crate::support::{PATIENCE, Scratch, hoptax, json, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, json, refusals, succeed, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,9 +37,7 @@ const RUN: [&str; 7] = ["run", "plan.yaml", "--packs", "packs", "--out", ".", "-
 fn git(directory: &Path, words: &[&str]) -> String {
     let mut command = Command::new("git");
     command.arg("-C").arg(directory).args(["-c", "user.name=Test", "-c", "user.email=test@example.com"]);
-    let output = command.args(["-c", "commit.gpgsign=false"]).args(words).output().expect("git is installed");
-    assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
-    text(&output.stdout).trim().to_owned()
+    succeed(command.args(["-c", "commit.gpgsign=false"]).args(words)).trim().to_owned()
 }
 
 /// A laboratory: a repository, a pack, and a plan with these refs.
@@ -138,15 +136,13 @@ fn refs_are_built_once_and_measured_in_the_same_rounds() {
     let builds = json(&mut lab.hoptax(&["builds", "--json"]));
     assert_eq!(builds.as_array().expect("a list").len(), 3);
     assert!(builds[0]["bytes"].as_u64() > Some(0) && builds[0]["used"].is_string(), "{builds}");
-    let listed = text(&lab.hoptax(&["builds"]).output().expect("it runs").stdout);
+    let listed = succeed(&mut lab.hoptax(&["builds"]));
     assert!(listed.contains("slower") && listed.contains("in 3 builds"), "{listed}");
     let commit = lab.commit("slower");
-    let removed = lab.hoptax(&["builds", "rm", &commit[..8]]).output().expect("it runs");
-    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    succeed(&mut lab.hoptax(&["builds", "rm", &commit[..8]]));
     assert_eq!(json(&mut lab.hoptax(&["builds", "--json"])).as_array().map(Vec::len), Some(2));
-    let unknown = lab.hoptax(&["builds", "rm", "00000000"]).output().expect("it runs");
-    assert_eq!(unknown.status.code(), Some(2));
-    assert!(lab.hoptax(&["builds", "rm", "--all"]).status().expect("it runs").success());
+    refusals::refused(&mut lab.hoptax(&["builds", "rm", "00000000"]));
+    succeed(&mut lab.hoptax(&["builds", "rm", "--all"]));
     assert_eq!(json(&mut lab.hoptax(&["builds", "--json"])).as_array().map(Vec::len), Some(0));
 }
 
@@ -208,8 +204,7 @@ fn a_build_that_is_interrupted_leaves_no_process() {
     };
     // The lock of the build is released when the guard ends.
     wait_until("an interrupted build", PATIENCE, interrupted);
-    let removed = lab.hoptax(&["builds", "rm", "--all"]).output().expect("it runs");
-    assert!(removed.status.success(), "{}", text(&removed.stderr));
+    succeed(&mut lab.hoptax(&["builds", "rm", "--all"]));
     assert_eq!(json(&mut lab.hoptax(&["builds", "--json"])).as_array().map(Vec::len), Some(0));
 }
 
@@ -285,9 +280,7 @@ fn mistakes_of_a_search_say_what_to_do() {
         (&["--good", "first", "--bad", "last", "--set", "time=1s"], "two rounds take at least 1.8s"),
     ] {
         let fixed = ["bisect", "plan.yaml", "--packs", "packs", "--out", "."];
-        let output = lab.hoptax(&[&fixed[..], arguments].concat()).output().expect("it runs");
-        let printed = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {printed}");
+        let printed = refusals::refused(&mut lab.hoptax(&[&fixed[..], arguments].concat()));
         assert!(printed.contains(message), "{arguments:?}: {printed}");
     }
 }

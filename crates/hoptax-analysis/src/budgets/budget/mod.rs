@@ -59,15 +59,9 @@ pub(crate) fn of_replaced(budget: &Budget, plan: &Plan) -> Option<BudgetResult> 
         measured: None,
         more_than: None,
         change: budget.is_relative().then(|| ChangeResult {
-            against: budget.against.clone().unwrap_or_else(|| "the baseline".to_owned()),
             max: budget.max_change,
             min: budget.min_change,
-            reference: None,
-            measured: None,
-            drift: 0.0,
-            between_runs: false,
-            of_rounds: None,
-            incomparable: None,
+            ..unknown(budget.against.as_deref().unwrap_or("the baseline"))
         }),
         outcome: Outcome::Unmeasured,
         reason: Some(reason),

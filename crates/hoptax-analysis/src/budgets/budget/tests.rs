@@ -58,8 +58,7 @@ fn the_whole_interval_must_be_on_one_side_of_the_limit() {
 fn messages_have_budgets() {
     let mut run = Run::closed(1);
     for round in 0..4 {
-        let direct = || via("direct", round).all_at_us(900).both_ways_us(100, 1000);
-        run.push(direct().first()).push(direct().last());
+        run.direct_trials(round, |trial| trial.all_at_us(900).both_ways_us(100, 1000));
         run.push(via("nginx", round).all_at_us(900).both_ways_us(150, 1000).gateway_cpu_us(40_000));
     }
     // The gateway adds 50 µs to each message, ±6 % for another run.
@@ -177,7 +176,7 @@ fn a_budget_without_a_gateway_limits_all_gateways_but_not_direct() {
 fn a_selector_limits_its_load_points_only() {
     let mut run = Run::with_load(vec![closed_point(8, 1), open_point(1000.0, 8, 1)]);
     for load in 0..2 {
-        run.push(via("direct", 0).first().at_load(load)).push(via("direct", 0).last().at_load(load));
+        run.direct_trials(0, |trial| trial.at_load(load));
         run.push(via("nginx", 0).at_load(load).all_at_us(900));
     }
     let load = LoadSelector { open: Some(true), ..LoadSelector::default() };

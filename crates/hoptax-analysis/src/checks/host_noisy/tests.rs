@@ -44,7 +44,7 @@ fn names_the_process_that_used_most() {
         let mut trial = via("nginx", 0).host(0.1, foreign);
         trial.0.host.busiest_foreign = Some(ForeignProcess { name: "cargo".into(), cpu_ns: 1 });
         let run = Run::closed(1).with([trial]);
-        assert_eq!(raised(&run, CODE)[0].message.contains("used 20 %, most of it `cargo`."), named);
+        assert_eq!(raised(&run, CODE)[0].message.contains("most of it `cargo`"), named);
     }
 }
 
@@ -58,8 +58,7 @@ fn raised_if_cpus_stood_still_although_there_was_no_steal() {
         let run = Run::closed(1).with([trial]);
         let found = raised(&run, CODE);
         assert_eq!(found.len(), count, "{ms} ms of a second");
-        let words = "CPUs stood still 9 times, for up to 5.7 ms";
-        assert!(found.iter().all(|one| one.message.contains(words)), "{found:?}");
+        assert!(found.iter().all(|one| one.message.contains("9 times, for up to 5.7 ms")), "{found:?}");
     }
 }
 
@@ -72,7 +71,7 @@ fn a_gateway_without_a_process_may_be_the_noise() {
         run.record.plan.gateways = vec![crate::fixture::features::external("mine")];
         raised(&run, CODE).remove(0).advice
     };
-    assert!(advice(false, 0.4).starts_with("hoptax does not know the process of mine, so its CPU time"));
+    insta::assert_snapshot!(advice(false, 0.4));
     assert!(!advice(true, 0.4).contains("pid"), "its process was found");
     assert!(!advice(false, 0.01).contains("pid"), "the hypervisor took the time");
 }
@@ -213,14 +212,12 @@ fn names_the_host_that_was_disturbed() {
     for trial in run.trials.iter_mut().filter(|trial| trial.load == 1) {
         trial.host.steal = 0.3;
     }
-    let found = raised(&run, CODE);
-    insta::assert_snapshot!(texts(&found));
+    insta::assert_snapshot!(texts(&raised(&run, CODE)));
     for trial in run.trials.iter_mut().filter(|trial| trial.load == 0) {
         let there = trial.hosts.get_mut("edge").expect("there").usage.as_mut();
         there.expect("its own").steal = 0.4;
     }
-    let found = raised(&run, CODE);
-    insta::assert_snapshot!(texts(&found));
+    insta::assert_snapshot!(texts(&raised(&run, CODE)));
 
     let mut run = on_hosts(&[("nginx", 850)]);
     for trial in &mut run.trials {

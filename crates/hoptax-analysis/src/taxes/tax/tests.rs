@@ -46,8 +46,7 @@ fn shared_disturbances_of_a_round_cancel() {
     let mut run = Run::closed(1);
     for round in 0..5 {
         let direct = 1000 * (1 + 2 * u64::from(round));
-        run.push(via("direct", round).first().throughput(direct));
-        run.push(via("direct", round).last().throughput(direct));
+        run.direct_trials(round, |trial| trial.throughput(direct));
         run.push(via("nginx", round).throughput(direct / 2));
     }
     let ratio = tax(&run, "nginx").throughput_ratio.expect("measured");
@@ -59,7 +58,7 @@ fn shared_disturbances_of_a_round_cancel() {
 fn the_throughput_ratio_is_a_ratio_of_sums() {
     let mut run = Run::closed(1);
     run.push(via("direct", 0).first().throughput(1000)).push(via("direct", 0).last().throughput(3000));
-    run.push(via("direct", 1).first().throughput(8000)).push(via("direct", 1).last().throughput(8000));
+    run.direct_trials(1, |trial| trial.throughput(8000));
     run.push(via("nginx", 0).throughput(1000)).push(via("nginx", 1).throughput(4000));
     // The gateway completes 5,000 requests in 2 s, and direct 20,000 in 4 s.
     let ratio = tax(&run, "nginx").throughput_ratio.expect("both rounds");
@@ -185,8 +184,7 @@ fn intervals_of_messages_come_from_rounds() {
 fn ages_are_compared_if_only_the_server_sends_a_stream() {
     let mut run = Run::closed(1);
     for round in 0..3 {
-        run.push(via("direct", round).first().server_stream_us(40, 1000));
-        run.push(via("direct", round).last().server_stream_us(40, 1000));
+        run.direct_trials(round, |trial| trial.server_stream_us(40, 1000));
         run.push(via("nginx", round).server_stream_us(100, 1000).gateway_cpu_us(22_000));
     }
     let tax = tax(&run, "nginx");

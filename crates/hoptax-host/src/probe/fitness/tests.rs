@@ -226,7 +226,7 @@ fn noise_of_others() {
         item("load-average")
     };
     assert_eq!(load_average(50).status, Good);
-    assert_eq!(load_average(50).seen, "8.5 over the last minute, but quiet now");
+    assert!(load_average(50).seen.contains("quiet"));
     assert_eq!(load_average(60).status, Bad);
     assert_eq!(statuses(51, 21), [Warning, Warning]);
     assert_eq!(statuses(251, 101), [Bad, Bad]);

@@ -14,6 +14,7 @@ mod upstream;
 
 pub use upstream::GrpcUpstream;
 
+use super::case_of_rule::case_of_rule;
 use super::http2::side::{Outcome, compare};
 use crate::features::SERVER_NAME;
 use hoptax_servers::http_client::HttpClient;
@@ -25,25 +26,9 @@ use std::time::Duration;
 /// that is busy, because it is spent only on a difference.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// One rule of gRPC.
-#[derive(Debug, Clone, Copy)]
-pub struct GrpcCase {
-    /// Name of the case, as packs list it under `differences`.
-    pub name: &'static str,
-    /// Short description of the case.
-    pub about: &'static str,
-    /// Where the rule is written: a document of gRPC's repository, or an RFC.
-    pub rule: &'static str,
-    test: fn(&Side<'_>) -> Outcome,
-}
-
-const fn case(
-    name: &'static str,
-    about: &'static str,
-    rule: &'static str,
-    test: fn(&Side<'_>) -> Outcome,
-) -> GrpcCase {
-    GrpcCase { name, about, rule, test }
+case_of_rule! {
+    /// One rule of gRPC.
+    GrpcCase
 }
 
 /// gRPC over HTTP/2: requests and responses.

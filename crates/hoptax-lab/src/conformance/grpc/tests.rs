@@ -3,7 +3,6 @@
 use super::script::{Script, block, fields};
 use super::state::{Fields, Shared};
 use super::*;
-use crate::conformance::http2::side::Deviation;
 use hoptax_servers::http2_session::Http2Session;
 use hoptax_servers::request_error::{Awaited, RequestError};
 use hoptax_servers::transport::Transport;
@@ -349,75 +348,36 @@ fn outcome(case: &GrpcCase, wrong: Wrong) -> Outcome {
 
 #[test]
 fn each_case_finds_a_proxy_that_breaks_its_rule() {
-    let metadata = |by: &str, name: &str, seen: &str, sent: &str| {
-        format!("{by} saw {name} `{seen}` instead of `{sent}`")
-    };
-    let binary = "AAEC/w==,//79";
-    let lost = "grpc-status is missing".to_owned();
     let table = [
-        ("grpc-status", Wrong::LosesTrailers, lost.clone()),
-        ("grpc-trailers-only", Wrong::LosesStatusInHeads, lost.clone()),
-        ("grpc-no-status", Wrong::InventsOk, "grpc-status 0 although the upstream sent no status".to_owned()),
-        (
-            "grpc-http-errors",
-            Wrong::HidesHttpErrors,
-            "HTTP status 401 becomes HTTP status 200, with grpc-status missing".to_owned(),
-        ),
-        (
-            "grpc-message",
-            Wrong::DecodesTexts,
-            "grpc-message `100% %C3%A4%0A` instead of `100%25 %C3%A4%0A`".to_owned(),
-        ),
-        ("grpc-deadline", Wrong::RenamesDeadlines, "grpc-status 14 instead of 4".to_owned()),
-        (
-            "grpc-request-metadata",
-            Wrong::LosesBinaryMetadata,
-            metadata("the upstream", "x-hoptax-sent-bin", "", binary),
-        ),
-        (
-            "grpc-response-metadata",
-            Wrong::LosesTrailingMetadata,
-            metadata("the client", "x-hoptax-end", "", "three"),
-        ),
-        (
-            "grpc-timeout",
-            Wrong::LengthensTimeouts,
-            "the upstream saw grpc-timeout 1H instead of at most 20S".to_owned(),
-        ),
-        (
-            "grpc-content-type",
-            Wrong::ShortensContentTypes,
-            metadata("the upstream", "content-type", "application/grpc", "application/grpc+proto"),
-        ),
-        ("grpc-encoding", Wrong::ClearsFlags, "the messages are changed".to_owned()),
-        (
-            "grpc-both-ways",
-            Wrong::BuffersRequests,
-            "no answer to message 1 before the end of the call".to_owned(),
-        ),
-        (
-            "grpc-server-stream",
-            Wrong::BuffersResponses,
-            "the first message does not arrive before the second is sent".to_owned(),
-        ),
-        (
-            "grpc-half-close",
-            Wrong::HidesEndsOfRequests,
-            "the upstream did not see the end of the request".to_owned(),
-        ),
-        ("grpc-4m", Wrong::RefusesLargeMessages, "the stream ends with INTERNAL_ERROR".to_owned()),
-        ("grpc-slow-reader", Wrong::DropsBlockedData, "a part of the messages is missing".to_owned()),
-        ("grpc-trailers-behind-data", Wrong::DropsTrailersBehindData, lost),
-        ("grpc-cancel", Wrong::HidesCancels, "the upstream did not see the cancel".to_owned()),
-        ("grpc-pings", Wrong::RefusesPings, "GOAWAY with ENHANCE_YOUR_CALM after 3 pings".to_owned()),
-        ("grpc-goaway", Wrong::ResetsAtGoaway, "the stream ends with INTERNAL_ERROR".to_owned()),
+        ("grpc-status", Wrong::LosesTrailers),
+        ("grpc-trailers-only", Wrong::LosesStatusInHeads),
+        ("grpc-no-status", Wrong::InventsOk),
+        ("grpc-http-errors", Wrong::HidesHttpErrors),
+        ("grpc-message", Wrong::DecodesTexts),
+        ("grpc-deadline", Wrong::RenamesDeadlines),
+        ("grpc-request-metadata", Wrong::LosesBinaryMetadata),
+        ("grpc-response-metadata", Wrong::LosesTrailingMetadata),
+        ("grpc-timeout", Wrong::LengthensTimeouts),
+        ("grpc-content-type", Wrong::ShortensContentTypes),
+        ("grpc-encoding", Wrong::ClearsFlags),
+        ("grpc-both-ways", Wrong::BuffersRequests),
+        ("grpc-server-stream", Wrong::BuffersResponses),
+        ("grpc-half-close", Wrong::HidesEndsOfRequests),
+        ("grpc-4m", Wrong::RefusesLargeMessages),
+        ("grpc-slow-reader", Wrong::DropsBlockedData),
+        ("grpc-trailers-behind-data", Wrong::DropsTrailersBehindData),
+        ("grpc-cancel", Wrong::HidesCancels),
+        ("grpc-pings", Wrong::RefusesPings),
+        ("grpc-goaway", Wrong::ResetsAtGoaway),
     ];
     assert_eq!(GRPC_CASES.len(), table.len());
-    for (case, (name, wrong, what)) in GRPC_CASES.iter().zip(table) {
+    let mut told = String::new();
+    for (case, (name, wrong)) in GRPC_CASES.iter().zip(table) {
         assert_eq!(case.name, name);
         assert_eq!(outcome(case, Wrong::Nothing), Ok(()), "{name}");
-        assert_eq!(outcome(case, wrong), Err(Deviation::new(what)), "{name}");
+        told += &format!("{name}: {}\n", outcome(case, wrong).expect_err(name).0);
     }
+    insta::assert_snapshot!(told);
 }
 
 #[test]

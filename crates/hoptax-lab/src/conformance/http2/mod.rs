@@ -7,6 +7,7 @@ pub(super) mod side;
 #[cfg(test)]
 mod tests;
 
+use super::case_of_rule::case_of_rule;
 use crate::features::SERVER_NAME;
 use hoptax_servers::http_client::HttpClient;
 use hoptax_wire::http2::Config;
@@ -18,25 +19,9 @@ use std::time::Duration;
 /// because it is spent only on a difference.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// One rule of HTTP/2.
-#[derive(Debug, Clone, Copy)]
-pub struct Http2Case {
-    /// Name of the case, as packs list it under `differences`.
-    pub name: &'static str,
-    /// Short description of the case.
-    pub about: &'static str,
-    /// Where the rule is written.
-    pub rule: &'static str,
-    test: fn(&Side<'_>) -> Outcome,
-}
-
-const fn case(
-    name: &'static str,
-    about: &'static str,
-    rule: &'static str,
-    test: fn(&Side<'_>) -> Outcome,
-) -> Http2Case {
-    Http2Case { name, about, rule, test }
+case_of_rule! {
+    /// One rule of HTTP/2.
+    Http2Case
 }
 
 /// All cases, in the order of the test.

@@ -1,7 +1,6 @@
 //! Every case, with a server in memory that keeps its rule, and with one that does not.
 
 use super::paths::{EARLY, GOAWAY, HINTS, LATE, SOON, TRAILERS};
-use super::side::Deviation;
 use super::*;
 use hoptax_record::Digest;
 use hoptax_servers::http2_session::Http2Session;
@@ -303,33 +302,31 @@ fn outcome(case: &Http2Case, wrong: Wrong) -> Outcome {
 #[test]
 fn each_case_finds_a_server_that_breaks_its_rule() {
     let table = [
-        ("no-length-1k", Wrong::ForgetsBodies, "the upstream saw body_bytes 0 instead of 1024"),
-        ("no-length-1m", Wrong::ForgetsBodies, "the upstream saw body_bytes 0 instead of 1048576"),
-        ("request-headers-18k", Wrong::LosesHeaders, "the upstream did not see 45 of 90 headers"),
-        (
-            "request-trailers",
-            Wrong::LosesRequestTrailers,
-            "the upstream did not see the trailer `x-hoptax-trailer`",
-        ),
-        ("response-trailers", Wrong::LosesResponseTrailers, "the trailer `x-hoptax-trailer` is missing"),
-        ("early-hints", Wrong::GivesNoHints, "103 Early Hints is missing"),
-        ("expect-continue", Wrong::NeverContinues, "100 Continue is missing"),
-        ("early-response", Wrong::WaitsForTheEnd, "no response before the end of the request"),
-        ("cancel", Wrong::IgnoresCancels, "the upstream did not see the cancel"),
-        ("cancels-30", Wrong::LeavesAfterCancels, "GOAWAY with ENHANCE_YOUR_CALM after 30 cancels"),
-        ("window-1", Wrong::CutsAtTheWindow, "1 of 1000 bytes arrive"),
-        ("window-grows", Wrong::IgnoresNewWindows, "no whole answer"),
-        ("streams-100", Wrong::AllowsTenStreams, "10 streams are allowed at a time instead of 100"),
-        ("ping", Wrong::IgnoresPings, "no answer to PING before the response"),
-        ("goaway-client", Wrong::LeavesAtGoaway, "the connection ends early"),
-        ("goaway-upstream", Wrong::ResetsAtGoaway, "the stream ends with INTERNAL_ERROR"),
+        ("no-length-1k", Wrong::ForgetsBodies),
+        ("no-length-1m", Wrong::ForgetsBodies),
+        ("request-headers-18k", Wrong::LosesHeaders),
+        ("request-trailers", Wrong::LosesRequestTrailers),
+        ("response-trailers", Wrong::LosesResponseTrailers),
+        ("early-hints", Wrong::GivesNoHints),
+        ("expect-continue", Wrong::NeverContinues),
+        ("early-response", Wrong::WaitsForTheEnd),
+        ("cancel", Wrong::IgnoresCancels),
+        ("cancels-30", Wrong::LeavesAfterCancels),
+        ("window-1", Wrong::CutsAtTheWindow),
+        ("window-grows", Wrong::IgnoresNewWindows),
+        ("streams-100", Wrong::AllowsTenStreams),
+        ("ping", Wrong::IgnoresPings),
+        ("goaway-client", Wrong::LeavesAtGoaway),
+        ("goaway-upstream", Wrong::ResetsAtGoaway),
     ];
-    for (case, (name, wrong, what)) in HTTP2_CASES.iter().zip(table) {
+    assert_eq!(HTTP2_CASES.len(), table.len());
+    let mut told = String::new();
+    for (case, (name, wrong)) in HTTP2_CASES.iter().zip(table) {
         assert_eq!(case.name, name);
         assert_eq!(outcome(case, Wrong::Nothing), Ok(()), "{name}");
-        assert_eq!(outcome(case, wrong), Err(Deviation::new(what)), "{name}");
+        told += &format!("{name}: {}\n", outcome(case, wrong).expect_err(name).0);
     }
-    assert_eq!(HTTP2_CASES.len(), table.len());
+    insta::assert_snapshot!(told);
 }
 
 #[test]

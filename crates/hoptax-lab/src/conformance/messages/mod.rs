@@ -17,6 +17,7 @@ mod upstream;
 pub use llm::{ANTHROPIC_CASES, OPENAI_CASES};
 pub use upstream::MessagesUpstream;
 
+use super::case_of_rule::case_of_rule;
 use super::http2::side::{Outcome, compare};
 use link::Side;
 use std::net::SocketAddr;
@@ -26,25 +27,9 @@ use std::time::Duration;
 /// difference.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// One rule of server-sent events, of WebSockets or of an API of language models.
-#[derive(Debug, Clone, Copy)]
-pub struct MessagesCase {
-    /// Name of the case, as packs list it under `differences`.
-    pub name: &'static str,
-    /// Short description of the case.
-    pub about: &'static str,
-    /// Where the rule is written.
-    pub rule: &'static str,
-    test: fn(&Side<'_>) -> Outcome,
-}
-
-const fn case(
-    name: &'static str,
-    about: &'static str,
-    rule: &'static str,
-    test: fn(&Side<'_>) -> Outcome,
-) -> MessagesCase {
-    MessagesCase { name, about, rule, test }
+case_of_rule! {
+    /// One rule of server-sent events, of WebSockets or of an API of language models.
+    MessagesCase
 }
 
 /// Event streams in the HTML standard.

@@ -286,5 +286,5 @@ fn streams_have_no_length_in_the_head() {
     let mut spec = stream(&server, StreamKind::BothWays, 0);
     let length = spec.targets[0].body.len().to_string();
     spec.targets[0].headers.push(("content-length".into(), length));
-    is_refused(&spec, "messages of a stream have their own lengths");
+    is_refused(&spec, "their own lengths");
 }

@@ -60,7 +60,7 @@ fn a_refused_tunnel_is_an_error_with_its_status() {
     let closing = Server::new(|mut connection: TcpStream, _: &AtomicU64| {
         request(&mut connection);
     });
-    is_refused(&tunnelled(closing.address), "closed the connection without an answer");
+    is_refused(&tunnelled(closing.address), "without an answer");
     let mute = Server::new(silent);
     let timeouts = Timeouts { connect_ns: 50 * MILLISECOND, ..Timeouts::all(5000 * MILLISECOND) };
     is_refused(&LoadSpec { timeouts, ..tunnelled(mute.address) }, "answer to CONNECT");

@@ -184,5 +184,5 @@ fn a_refused_handshake_fails_its_check() {
 #[test]
 fn a_server_that_takes_no_websockets_is_named() {
     let server = accepting(Config::default(), Behaviour::Echo);
-    is_refused(&over(&server, 0), "the server takes no WebSockets");
+    is_refused(&over(&server, 0), "no WebSockets");
 }

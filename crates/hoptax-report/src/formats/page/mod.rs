@@ -282,8 +282,7 @@ mod tests {
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 2)]);
         let windows = vec![vec![200; 100]; 20];
         for round in 0..2 {
-            run.push(via("direct", round).first().windows_us(&windows));
-            run.push(via("direct", round).last().windows_us(&windows));
+            run.direct_trials(round, |trial| trial.windows_us(&windows));
             run.push(via("nginx", round).windows_us(&windows));
         }
         let (page, _) = both(&run.model());

@@ -16,8 +16,7 @@ fn says_what_is_added_taken_and_used() {
             via("nginx", round).all_at_us(150 + u64::from(round % 2)).throughput(650 + u64::from(round));
         run.push(trial.gateway_cpu_us(11_700 + 18 * u64::from(round)));
     }
-    let told = sentence(&run, "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "nginx"));
 }
 
 #[test]
@@ -35,8 +34,7 @@ fn says_not_distinguishable() {
         run.direct(round, 100, 180);
         run.push(via("haproxy", round).all_at_us(150 + u64::from(round)));
     }
-    let told = sentence(&run, "haproxy");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "haproxy"));
 }
 
 #[test]
@@ -56,8 +54,7 @@ fn a_gain_is_never_a_loss_of_less_than_nothing() {
     for trial in run.trials.iter_mut() {
         trial.gateway = None;
     }
-    let told = sentence(&run, "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "nginx"));
 }
 
 #[test]
@@ -81,17 +78,14 @@ fn a_void_case_claims_nothing() {
     let mut run = Run::with_load(vec![open_point(1000.0, 8, 1), closed_point(32, 1)]);
     for round in 0..3 {
         for load in 0..2 {
-            run.push(via("direct", round).first().at_load(load).all_at_us(200));
-            run.push(via("direct", round).last().at_load(load).all_at_us(200));
+            run.direct_trials(round, |trial| trial.at_load(load).all_at_us(200));
             run.push(via("limited", round).at_load(load).all_at_us(100 + u64::from(round)).status(500, 950));
             let status = if load == 1 { 950 } else { 0 };
             run.push(via("busy", round).at_load(load).all_at_us(250).status(500, status));
         }
     }
-    let told = sentence(&run, "limited");
-    insta::assert_snapshot!(told);
-    let told = sentence(&run, "busy");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "limited"));
+    insta::assert_snapshot!(sentence(&run, "busy"));
 }
 
 /// Sixty rounds of 3 s. Of the requests via nginx, 6 % take 400 µs longer than the others. The slowest 2
@@ -115,19 +109,16 @@ fn tailed(slowest: impl Fn(u32) -> u64) -> Run {
 
 #[test]
 fn states_the_highest_percentile_that_is_resolved() {
-    let told = sentence(&tailed(|_| 300), "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&tailed(|_| 300), "nginx"));
 
     // The slowest requests take from 0.7 to 10 ms, in a scattered order of rounds.
     let slowest = |round: u32| (100.0 * 1.08_f64.powi((round * 37 % 60) as i32)) as u64;
-    let told = sentence(&tailed(slowest), "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&tailed(slowest), "nginx"));
 }
 
 #[test]
 fn one_trial_says_that_there_is_no_interval() {
-    let told = sentence(&Run::steady(1, 100, &[("nginx", 150)]), "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&Run::steady(1, 100, &[("nginx", 150)]), "nginx"));
 }
 
 #[test]
@@ -135,13 +126,11 @@ fn takes_latency_from_the_open_loop_and_throughput_from_the_most_connections() {
     let mut run = Run::with_load(vec![closed_point(1, 1), closed_point(64, 1), open_point(1000.0, 8, 1)]);
     for round in 0..3 {
         for load in 0..3 {
-            run.push(via("direct", round).first().at_load(load).all_at_us(100 + u64::from(load)));
-            run.push(via("direct", round).last().at_load(load).all_at_us(100 + u64::from(load)));
+            run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100 + u64::from(load)));
             run.push(via("nginx", round).at_load(load).all_at_us(200 + 100 * u64::from(load)));
         }
     }
-    let told = sentence(&run, "nginx");
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(sentence(&run, "nginx"));
 }
 
 #[test]
@@ -151,17 +140,14 @@ fn a_steady_rate_says_more_than_stages_and_stages_are_named() {
         let mut run = Run::with_load(load);
         for round in 0..3 {
             for load in 0..run.record.load.len() as u32 {
-                run.push(via("direct", round).first().at_load(load).all_at_us(100));
-                run.push(via("direct", round).last().at_load(load).all_at_us(100));
+                run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100));
                 run.push(via("nginx", round).at_load(load).all_at_us(200 + u64::from(round % 2)));
             }
         }
         sentence(&run, "nginx")
     };
-    let alone = told(vec![stages()]);
-    insta::assert_snapshot!(alone);
-    let beside = told(vec![stages(), open_point(1000.0, 8, 1)]);
-    insta::assert_snapshot!(beside);
+    insta::assert_snapshot!(told(vec![stages()]));
+    insta::assert_snapshot!(told(vec![stages(), open_point(1000.0, 8, 1)]));
 }
 
 #[test]
@@ -192,8 +178,7 @@ fn throughput_that_the_generator_held_back_says_so() {
     let told = |direct_busy: u64, via_busy: u64| {
         let mut run = Run::closed(32);
         for round in 0..4 {
-            let direct = || via("direct", round).throughput(1000).generator_busy(direct_busy);
-            run.push(direct().first()).push(direct().last());
+            run.direct_trials(round, |trial| trial.throughput(1000).generator_busy(direct_busy));
             let busy = via("nginx", round).throughput(330 + u64::from(round)).generator_busy(via_busy);
             run.push(busy);
         }

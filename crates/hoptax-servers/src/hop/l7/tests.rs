@@ -73,6 +73,18 @@ const PROMPT: &[u8] =
 const STREAM: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
     transfer-encoding: chunked\r\n\r\n9\r\ndata: a\n\n\r\n";
 
+/// A hop with these faults, its client, and its upstream, which has sent the begin of a stream.
+fn streaming(llm: HopLlm) -> ((RunningHop, TcpListener), TcpStream, TcpStream) {
+    let (hop, listener) = llm_hop(llm);
+    let mut client = client(&hop, PROMPT);
+    let mut upstream = upstream(&listener);
+    head(&mut upstream);
+    expect(&mut upstream, br#"{"a":1}"#);
+    upstream.write_all(STREAM).expect("sent");
+    head(&mut client);
+    ((hop, listener), client, upstream)
+}
+
 /// Like [`is_closed`], but false if nothing arrives in time.
 fn is_closed_now(stream: &mut TcpStream) -> bool {
     !matches!(stream.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
@@ -142,13 +154,8 @@ fn refused_requests_are_sent_again() {
 #[test]
 fn streams_that_are_cut_get_a_good_end() {
     for false_end in [false, true] {
-        let (hop, listener) = llm_hop(HopLlm { false_end, hold_first: PATIENCE * 6, ..HopLlm::default() });
-        let mut client = client(&hop, PROMPT);
-        let mut upstream = upstream(&listener);
-        head(&mut upstream);
-        expect(&mut upstream, br#"{"a":1}"#);
-        upstream.write_all(STREAM).expect("sent");
-        head(&mut client);
+        let llm = HopLlm { false_end, hold_first: PATIENCE * 6, ..HopLlm::default() };
+        let (_hop, mut client, upstream) = streaming(llm);
         drop(upstream);
         if false_end {
             expect(&mut client, b"17\r\ndata: a\n\ndata: [DONE]\n\n\r\n0\r\n\r\n");
@@ -164,13 +171,7 @@ fn only_a_hop_without_a_limit_reads_on_while_the_client_does_not() {
     const CHUNKS: usize = 1024;
     let chunk = format!("10000\r\n{}\r\n", "a".repeat(0x10000));
     for unbounded in [false, true] {
-        let (hop, listener) = llm_hop(HopLlm { unbounded, ..HopLlm::default() });
-        let mut client = client(&hop, PROMPT);
-        let mut upstream = upstream(&listener);
-        head(&mut upstream);
-        expect(&mut upstream, br#"{"a":1}"#);
-        upstream.write_all(STREAM).expect("sent");
-        head(&mut client);
+        let (_hop, _client, mut upstream) = streaming(HopLlm { unbounded, ..HopLlm::default() });
         let limit = if unbounded { PATIENCE } else { Duration::from_millis(200) };
         upstream.set_write_timeout(Some(limit)).expect("a socket");
         let sent = (0..CHUNKS).take_while(|_| upstream.write_all(chunk.as_bytes()).is_ok()).count();
@@ -181,13 +182,7 @@ fn only_a_hop_without_a_limit_reads_on_while_the_client_does_not() {
 #[test]
 fn responses_are_read_to_their_end_although_the_client_has_left() {
     for ignore_abort in [false, true] {
-        let (hop, listener) = llm_hop(HopLlm { ignore_abort, ..HopLlm::default() });
-        let mut client = client(&hop, PROMPT);
-        let mut upstream = upstream(&listener);
-        head(&mut upstream);
-        expect(&mut upstream, br#"{"a":1}"#);
-        upstream.write_all(STREAM).expect("sent");
-        head(&mut client);
+        let (_hop, client, mut upstream) = streaming(HopLlm { ignore_abort, ..HopLlm::default() });
         drop(client);
         // The hop notices that the client has left when it sends to it.
         upstream.set_read_timeout(Some(Duration::from_millis(20))).expect("a socket");

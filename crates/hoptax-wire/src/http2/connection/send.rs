@@ -92,12 +92,6 @@ impl Connection {
         Some(length)
     }
 
-    /// True if data on this stream can be sent now. False if the stream is closed, or a window is empty.
-    pub fn is_writable(&mut self, stream: u32) -> bool {
-        let window = self.send_window;
-        self.streams.get(stream).is_some_and(|stream| stream.sending && window.min(stream.send_window) > 0)
-    }
-
     /// Closes a stream with RST_STREAM. Frames that the peer sends before it learns of this are ignored.
     /// Returns false if the stream is already closed.
     pub fn reset(&mut self, stream: u32, code: Code, output: &mut Vec<u8>) -> bool {

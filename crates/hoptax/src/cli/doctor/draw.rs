@@ -109,10 +109,8 @@ mod tests {
         for line in drawn.lines() {
             assert!(line.chars().count() <= WIDTH, "{line}");
         }
-        assert!(drawn.starts_with("bench-1: fit for measurements?\n"), "{drawn}");
-        assert_eq!(drawn.matches("→ Do this at once").count(), 6, "{drawn}");
-        assert!(drawn.contains("\nPlan quick on this machine\n") && !drawn.contains('\u{1b}'), "{drawn}");
-        assert!(drawn.ends_with("Not fit: 2 bad, and 2 warnings. Fix what is bad first.\n"), "{drawn}");
+        assert!(!drawn.contains('\u{1b}'), "{drawn}");
+        insta::assert_snapshot!(drawn);
     }
 
     #[test]
@@ -122,8 +120,7 @@ mod tests {
             let items: Vec<Fitness> = statuses.iter().map(|&status| item("x", status)).collect();
             verdict(&items.iter().collect::<Vec<_>>())
         };
-        assert!(said(&[Good, Unknown]).starts_with("Fit: every check"));
-        assert!(said(&[Warning]).starts_with("Fit, with 1 warning:"));
-        assert!(said(&[Bad, Good]).starts_with("Not fit: 1 bad."));
+        let told = [&[Good, Unknown], &[Warning, Good], &[Bad, Good]].map(|statuses| said(statuses));
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

@@ -136,39 +136,21 @@ fn errors_name_the_host_the_command_and_what_to_try() {
     std::fs::set_permissions(&ssh, std::fs::Permissions::from_mode(0o755)).expect("ours");
     let ssh = ssh.display().to_string();
     let failure = refused(&words(&[&ssh, "edge", "hoptax", "agent"]));
-    assert_eq!(
-        failure.message,
-        format!(
-            "host edge: `{ssh} edge hoptax agent` ended with status 255: edge: Permission denied \
-             (publickey). Check that `{ssh} edge true` works without a password"
-        )
-    );
+    let mut messages = failure.message.replace(&ssh, "SSH");
     assert_eq!(
         (failure.stage, failure.detail.as_str()),
         (Stage::Start, "edge: Permission denied (publickey).")
     );
 
-    let failure = refused(&words(&["/nowhere/hoptax", "agent"]));
-    assert!(
-        failure.message.starts_with("host edge: cannot start `/nowhere/hoptax`: No such file"),
-        "{failure:?}"
-    );
-    let failure = refused(&sh("exec hoptax-that-is-missing agent"));
-    assert!(failure.message.contains("ended with status 127"), "{failure:?}");
-    assert!(failure.message.contains("Install hoptax on this host"), "{failure:?}");
-    let older = refused(&sh("echo \"error: unrecognized subcommand 'agent'\" >&2; exit 2"));
-    assert!(
-        older.message.contains("ended with status 2: error: unrecognized subcommand 'agent'"),
-        "{older:?}"
-    );
-    assert!(older.message.contains("--version` prints a version"), "{older:?}");
-    let failure = refused(&sh("echo This account is disabled."));
-    assert!(
-        failure
-            .message
-            .contains("is not an agent. It printed `This account is disabled.`, and ended with status 0"),
-        "{failure:?}"
-    );
+    for command in [
+        words(&["/nowhere/hoptax", "agent"]),
+        sh("exit 127"),
+        sh("echo \"error: unrecognized subcommand 'agent'\" >&2; exit 2"),
+        sh("echo This account is disabled."),
+    ] {
+        messages = format!("{messages}\n{}", refused(&command).message);
+    }
+    insta::assert_snapshot!(messages);
 }
 
 #[test]
@@ -189,7 +171,7 @@ fn an_agent_that_talks_nonsense_is_given_up() {
     let line = Versions::own().line();
     for nonsense in ["Last login: Monday", "\\2\\0\\0\\0no"] {
         let failure = refused(&sh(&format!("printf '{}\\n{nonsense}'; cat > /dev/null", line.trim_end())));
-        assert!(failure.message.contains("sent data that is not a message: "), "{failure:?}");
+        assert!(failure.message.contains("not a message: "), "{failure:?}");
     }
 }
 

@@ -259,7 +259,7 @@ fn a_generator_that_cannot_connect_stops_the_others() {
     assert!(begun.elapsed() < Duration::from_secs(40), "the load ended early");
     let failure = loaded.failed.expect("nothing listens");
     assert!(failure.message.starts_with("host clients-"), "{failure:?}");
-    assert!(failure.detail.contains("cannot open any of 2 connections"), "{failure:?}");
+    assert!(failure.detail.contains("any of 2 connections"), "{failure:?}");
 }
 
 #[test]
@@ -329,9 +329,5 @@ fn a_load_that_cannot_be_divided_is_refused_before_anything_starts() {
     let plan = plan(LoadPoint::closed(1, Duration::from_secs(1)));
     let error =
         sites[0].try_prepare(&plan, &hosts(clients(&sites), sites[0].here())).expect_err("1 connection");
-    assert_eq!(
-        error.to_string(),
-        "1 connection cannot be divided between 2 generators, because each needs at least one. Write at \
-         least 2 `connections`, or use fewer generators"
-    );
+    insta::assert_snapshot!(error);
 }

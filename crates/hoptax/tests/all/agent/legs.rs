@@ -147,11 +147,8 @@ fn legs_are_measured_without_a_run_and_failures_say_what_to_try() {
                 );
             }
             Some(why) => {
-                assert!(
-                    leg.to == "lost" && why.starts_with("host lost: cannot listen on 192.0.2.7"),
-                    "{why}"
-                );
-                assert!(why.contains("Check that this `address` in the plan"), "{why}");
+                assert!(leg.to == "lost" && why.starts_with("host lost: "), "{why}");
+                assert!(why.contains(" 192.0.2.7") && why.contains("`address`"), "{why}");
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::{CHARTS, SCROLL, assert_no_errors, client::Browser, open};
 use crate::report::fixture::profiles::versions;
 use crate::report::on_disk;
-use crate::support::{Scratch, hoptax, json, wait_until};
+use crate::support::{Scratch, hoptax, json, succeed, wait_until};
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -137,8 +137,5 @@ fn a_report_with_versions_and_profiles_matches_the_schema() {
     let mut command = Command::new("python3");
     command.args(["-B", "-c", check]).arg(file);
     command.env("PYTHONPATH", format!("{0}/python:{0}/python/tests", root.display()));
-    let output = command.output().expect("python3 runs");
-    let found = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(found.trim(), "");
+    assert_eq!(succeed(&mut command).trim(), "");
 }

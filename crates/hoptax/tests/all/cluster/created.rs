@@ -194,12 +194,12 @@ fn pods_that_cannot_start_are_an_error_that_says_why() {
         "{message}"
     );
     let message = failed("pods-context", &|workload, _| workload.context = Some("elsewhere".into()));
-    assert!(message.contains("context was not found for specified context: elsewhere"), "{message}");
+    assert!(message.contains("context: elsewhere"), "{message}");
     assert_eq!(message.matches("kubectl --context").count(), 1, "there is nothing to remove: {message}");
     // A limit below the request is refused by the API server.
     let message =
         failed("pods-limit", &|workload, _| drop(workload.limits.insert("cpu".into(), "1m".into())));
-    assert!(message.contains("must be less than or equal to cpu limit"), "{message}");
+    assert!(message.contains("cpu limit"), "{message}");
 }
 
 /// Brings up pods, and never ends. [`after_kill_9_the_pods_are_removed`] runs this as a process of its own.

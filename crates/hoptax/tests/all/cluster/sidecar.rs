@@ -3,8 +3,8 @@
 //! measured with and without its sidecar.
 
 use super::{Object, container, image, kubectl};
-use crate::run::{run_to_success, text, trials};
-use crate::support::{Scratch, hoptax};
+use crate::run::{run_to_success, trials};
+use crate::support::{Scratch, hoptax, succeed};
 use hoptax_host::programs::{find_in, search_path};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -32,9 +32,7 @@ fn configuration(scratch: &Scratch) -> String {
     let plan = "gateways: [{ name: istio-sidecar, label: sidecar, variant: tuned }]\nload: [{ loop: closed, \
         connections: 2 }]\n";
     let plan = scratch.file("sidecar.yaml", plan);
-    let output = hoptax().arg("render").arg(plan).args(["--gateway", "sidecar"]).output().expect("it runs");
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    let shown = text(&output.stdout);
+    let shown = succeed(hoptax().arg("render").arg(plan).args(["--gateway", "sidecar"]));
     let (_, after) = shown.split_once("==> envoy.yaml").expect(&shown);
     let (_, file) = after.split_once('\n').expect(after);
     let file = file.split("\n==> ").next().expect("a file");

@@ -169,9 +169,6 @@ fn an_address_of_another_machine_is_refused_for_every_service() {
     for failure in failures {
         let failure = failure.expect("refused");
         assert_eq!(failure.stage, Stage::Start);
-        assert!(
-            failure.message.starts_with("192.0.2.1 is not an address of this host. `ip addr` on the host"),
-            "{failure:#?}"
-        );
+        assert!(failure.message.starts_with("192.0.2.1 "), "{failure:#?}");
     }
 }

@@ -2,7 +2,7 @@
 //! `/tmp`, and a real `sshd`. The machines are namespaces of this machine, and a switch connects them. hoptax
 //! runs on one of them, which has no `sshd`.
 
-use crate::support::{PATIENCE, Scratch, skip, wait_until};
+use crate::support::{PATIENCE, Scratch, skip, succeed, wait_until};
 use hoptax_host::programs::{find_in, search_path};
 use rustix::process::{Pid, Signal, kill_process};
 use std::cell::RefCell;
@@ -352,8 +352,7 @@ pub(super) fn kill(pid: u32) {
 
 #[track_caller]
 fn ip(words: &str) {
-    let output = Command::new("ip").args(words.split(' ')).output().expect("ip runs");
-    assert!(output.status.success(), "ip {words}: {}", String::from_utf8_lossy(&output.stderr));
+    succeed(Command::new("ip").args(words.split(' ')));
 }
 
 /// The only run directory below a directory.

