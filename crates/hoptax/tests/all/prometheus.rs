@@ -130,8 +130,8 @@ warmup: 100ms
     }
 }
 
-/// Reads the CPU time of the process `pid` during a run. Fails if a trial through `edge` has another CPU time.
-/// Returns the run's directory and these trials.
+/// Reads the CPU time of the process `pid` during a run. Fails if a trial through `edge` has another CPU
+/// time. Returns the run's directory and these trials.
 pub(crate) fn with_known_cpu(pid: u32, run: impl FnOnce() -> PathBuf) -> (PathBuf, Vec<Json>) {
     // Moments of `clock::now` and CPU time, both in ns.
     let readings: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
