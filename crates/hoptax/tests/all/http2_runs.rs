@@ -214,16 +214,18 @@ fn responses_that_wait_for_a_slow_one_are_found() {
     assert!(share("overtaken") < 0.001, "{evidence}");
 }
 
-/// The same number of requests in flight, on one connection and on eight.
+/// The same number of requests in flight, on one connection and on eight. Of ten responses on one connection,
+/// eight wait, so the difference is found at the median.
 #[test]
 fn streams_that_wait_for_each_other_are_found_at_equal_loads() {
-    let servers = [("orderly", Wrong { in_order: true, ..slow() })];
+    let slow = Wrong { slow_every: Some((10, Duration::from_millis(20))), ..Wrong::default() };
+    let servers = [("orderly", Wrong { in_order: true, ..slow })];
     let load = "load:
   - { loop: closed, connections: 1, http: 2, streams: 8, duration: 500ms }
   - { loop: closed, connections: 8, http: 2, duration: 500ms }
 trials: 4
 ";
-    let report = measured_through(&servers, slow(), load);
+    let report = measured_through(&servers, slow, load);
     let evidence = evidence(&report, "head-of-line", "orderly");
     let difference = evidence["difference_us"].as_f64().unwrap_or_else(|| panic!("{evidence}"));
     assert!((10_000.0..60_000.0).contains(&difference), "{evidence}");
