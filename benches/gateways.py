@@ -87,9 +87,11 @@ def kept_up(gateway, below, limit=90, model=None, headers=None):
     """
     below.mkdir(parents=True)
     port, path, log = free_port(), below / "plan.yaml", below / "hoptax.log"
+    # A trial must be longer than a stream of tokens.
+    load = IDLE.replace("1000/s", "20/s").replace("100ms", "1s") if model else IDLE
     plays = f", llm: {json.dumps(model)}" if model else ""
     target = "target: { llm: { api: openai } }\n" if model else ""
-    path.write_text(f"upstream: {{ port: {port}{plays} }}\n{target}gateways: [{gateway or ''}]\nload: [{{ {IDLE} }}]\ntrials: 1\n"
+    path.write_text(f"upstream: {{ port: {port}{plays} }}\n{target}gateways: [{gateway or ''}]\nload: [{{ {load} }}]\ntrials: 1\n"
                     "warmup: 0s\npause: 24h\n")
     command = [str(HOPTAX), "run", str(path), "--out", str(below), "--no-live"]
     with log.open("w") as output:
