@@ -22,6 +22,11 @@ TITLE = re.compile(r"^#{1,2} (\S+): what does each hop cost\?$", re.M)
 MEASURED = re.compile(r"^(?P<machine>[^;\n]+); hoptax (?P<hoptax>[\d.]+); started (?P<date>\d{4}-\d\d-\d\d)T", re.M)
 # The heading above the table of a load. The tables of all loads except the first are folded.
 LOAD = re.compile(r"^(?:#{2,3} |<details><summary>)((?:open|closed) loop[^<\n]*?)(?:</summary>)?$", re.M | re.I)
+# Of streams, the answer, or else the sentence about a gateway, names what the gateways are compared in.
+MEASURE = re.compile(r"^(?:\*\*|- ).*?(?:the (first content)|(?:per|to each|noise to) (?:message|event|token)s?)\b", re.M)
+# The heading above the times of messages of a load. Its rows have these names; the values are for headings here.
+TIMES = re.compile(r"^\*\*Times of \w+: (.*)\*\*$", re.M)
+NAMES = {"first content": " to first content", "response time": " of messages", "age": " of ages"}
 # A figure with its unit and its interval.
 FIGURE = re.compile(r"^[+−]?[\d.,]+ ?(?:[kM]|µs|ms|s|%)? \([−\d.,]+(?:–| to )[−\d.,]+\)")
 SEVERAL = "# Where variance comes from, and what intervals cover"
@@ -38,7 +43,8 @@ that machine's [noise](concepts/noise-floor.md). Settings are [equalised](../BIA
 
 @dataclass
 class Run:
-    """A kept run: `tables` has the rows of each load, by the names of the report's columns."""
+    """A kept run: `tables` has the rows of each load, by the names of the report's columns; that of the answer is first.
+    `measure` follows the names of added times; empty if they are those of whole responses."""
 
     plan: str
     date: str
@@ -46,6 +52,7 @@ class Run:
     hoptax: str
     source: Path
     verdict: str = ""
+    measure: str = ""
     versions: dict = field(default_factory=dict)
     tables: dict = field(default_factory=dict)
 
@@ -73,11 +80,30 @@ def read_report(text, source):
         load = heading[1].replace("&#x2f;", "/").replace("\\", "")
         if "gateway |" in text[heading.end():heading.end() + 80] and load.lower() not in map(str.lower, run.tables):
             run.tables[load] = rows_below(text[heading.end():])
+    compare_as_answered(run, text, text[:headings[0].start()] if headings else "")
     about = text[measured.end():]
     run.versions = dict(re.findall(r"^- ([a-z][\w.-]*) (\d[\w.]*)(?::.*)?$", about, re.M))
     verdict = re.search(r"^\*\*((?:Believable|To be read|Void)[^*]*)\*\*", text, re.M)
     run.verdict = verdict[1].split(":")[0].rstrip(".") if verdict else ""
     return run if run.tables and run.verdict != "Void" else None
+
+
+def compare_as_answered(run, text, answer):
+    """Replaces the times of whole streams with those that the answer compares. The report has them in other tables."""
+    named = MEASURE.search(answer)
+    if not named:
+        return
+    kinds = [named[1]] if named[1] else ["response time", "age"]
+    kind = next((kind for kind in kinds if f"| direct · {kind} |" in text), None)
+    if not kind:
+        sys.exit(f"{run.source} has no table of the times that its answer compares")
+    run.measure = NAMES[kind]
+    times = {(heading[1].replace("\\", "").lower(), row["gateway"]): row for heading in TIMES.finditer(text)
+             for row in rows_below(text[heading.end():])}
+    for load, rows in run.tables.items():
+        for row in rows:
+            found = times.get((load.lower(), f"{row['gateway']} · {kind}"), {})
+            row.update({column: found.get(column) for column in ("p50", "added p50", "added p99")})
 
 
 def report_of(directory):
@@ -163,18 +189,19 @@ def shown(cell):
 
 def table(run, load):
     """The lines of a load's table. Variants with features are in the whole report."""
-    open_loop = load.lower().startswith("open")
-    columns = {"added p50": "added p50", "added p99": "added p99"} if open_loop else {
-        "requests/s": "requests/s", "of direct": "throughput against direct"}
-    columns["CPU per request"] = "CPU/req"
-    of_direct = "p50" if open_loop else "requests/s"
-    direct = next(shown(row[of_direct]) for row in run.tables[load] if row["gateway"] == "direct")
-    unit = "at the median" if open_loop else "requests/s"
+    open_loop, is_answered = load.lower().startswith("open"), load == next(iter(run.tables))
     rows = [row for row in run.tables[load] if row["gateway"] != "direct" and "." not in row["gateway"]]
-    lines = [f"{load[0].upper()}{load[1:]}. Direct: {direct} {unit}.", "", f"| gateway | {' | '.join(columns)} |",
+    columns = {f"{added}{run.measure}": added for added in ("added p50", "added p99")
+               if (open_loop or is_answered) and any(shown(row.get(added)) != "–" for row in rows)}
+    if not open_loop:
+        columns |= {"requests/s": "requests/s", "of direct": "throughput against direct"}
+    columns["CPU per request"] = "CPU/req"
+    direct = next(row for row in run.tables[load] if row["gateway"] == "direct")
+    direct = f"{shown(direct['p50'])} at the median{run.measure}" if open_loop else f"{shown(direct['requests/s'])} requests/s"
+    lines = [f"{load[0].upper()}{load[1:]}. Direct: {direct}.", "", f"| gateway | {' | '.join(columns)} |",
              f"|---|{'---:|' * len(columns)}"]
     for row in rows:
-        figures = [shown(row[name]) for name in columns.values()]
+        figures = [shown(row.get(name)) for name in columns.values()]
         lines.append(f"| {row['gateway']} {run.versions.get(row['gateway'], '')}".rstrip() + f" | {' | '.join(figures)} |")
     return lines + [""]
 

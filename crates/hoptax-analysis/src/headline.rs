@@ -1,5 +1,5 @@
 //! Selects the headline tax of a gateway: the metric and the load point that a report states first.
-//! Sentences, comparisons and `trials: auto` use this selection.
+//! Sentences, the first chart, comparisons and `trials: auto` use this selection.
 //!
 //! The latency headline comes from a load point with a steady rate, if there is one. Otherwise it comes from
 //! the closed loop with the fewest connections, because in a saturated loop response times only mirror
@@ -12,7 +12,7 @@ use super::analysis::Analysis;
 use crate::figures::case::case;
 use crate::taxes::noise::noise_floor;
 use crate::taxes::tax;
-use crate::trials::trial::good_trials;
+use crate::trials::trial::{Trial, good_trials};
 use hoptax_plan::{LoadPoint, Metric};
 use hoptax_record::report::{Case, Difference, GatewayPair, Load, Tax};
 use hoptax_record::{DIRECT, TrialRecord};
@@ -112,13 +112,9 @@ impl<'a> Pairs<'a> {
 }
 
 impl Analysis {
-    /// The metric of the latency headline. If calls have streams, it is the time that a gateway adds to a
-    /// message at the median: to its response time, or to its age if only the server sends a stream. For
-    /// streams of tokens, it is the time added to the first content. Otherwise it is the time added to a
-    /// request.
+    /// The metric of the latency headline: see [`latency_metric`].
     pub fn latency_metric(&self) -> Metric {
-        let taxes = || self.cases.iter().filter_map(|case| case.tax.as_ref());
-        latency_metric(|metric| taxes().any(|tax| tax.get(*metric).is_some()))
+        metric_of_cases(&self.cases)
     }
 
     /// Ranks these gateways at the load point of the latency headline. `None` if fewer than two of them have
@@ -157,12 +153,27 @@ impl Analysis {
     }
 }
 
-/// The metric of the latency headline. `has` says whether a gateway has a tax in a metric.
-fn latency_metric(has: impl Fn(&Metric) -> bool) -> Metric {
+/// The metric of the latency headline. If calls have streams, it is the time that a gateway adds to a message
+/// at the median: to its response time, or to its age if only the server sends a stream. For streams of
+/// tokens, it is the time added to the first content. Otherwise it is the time added to a request. `has` says
+/// whether a metric is measured.
+pub fn latency_metric(has: impl Fn(&Metric) -> bool) -> Metric {
     if has(&Metric::AddedFirstEventP50) && has(&Metric::AddedFirstMessageP50) {
         return Metric::AddedFirstMessageP50;
     }
     Metric::HEADLINES_OF_MESSAGES.into_iter().find(has).unwrap_or(Metric::AddedP50)
+}
+
+/// The metric of the latency headline of these cases: see [`latency_metric`].
+pub fn metric_of_cases(cases: &[Case]) -> Metric {
+    let taxes = || cases.iter().filter_map(|case| case.tax.as_ref());
+    latency_metric(|metric| taxes().any(|tax| tax.get(*metric).is_some()))
+}
+
+/// The metric of the latency headline of these trials: see [`latency_metric`].
+pub fn metric_of_trials(trials: &[Trial<'_>]) -> Metric {
+    let has = |times| trials.iter().any(|trial| trial.times(times).is_some());
+    latency_metric(|metric| metric.times().is_some_and(has))
 }
 
 /// The load point that the latency headline is taken from.

@@ -150,8 +150,8 @@ fn is_void(analysis: &Analysis, case: &Case) -> bool {
     })
 }
 
-/// The shares that separate runs of a plan show. `None` if fewer than [`LEAST_RUNS`] runs count. Shares that
-/// the runs say nothing about are the built-in ones.
+/// The shares that separate runs of a plan show. `None` if fewer than [`LEAST_RUNS`] runs count. Where the
+/// runs show no share, the built-in one is used.
 pub fn learn(runs: &[RunFigures]) -> Option<Learned> {
     let counted = alike(runs);
     let shares = shares(&all_of(runs, &counted))?;
@@ -209,7 +209,7 @@ fn shares(runs: &[&RunFigures]) -> Option<Shares> {
     let throughputs = [throughputs.0, throughputs.1].concat();
     let cpu: Vec<Vec<Figure>> = by_name(runs, Kind::Cpu).into_values().collect();
     let times = share(&native, built_in.times).unwrap_or(built_in.times);
-    // The variance of a run with n processes is the n-th part of that of one.
+    // A run with n processes has 1/n of the variance of a run with one process.
     let parts: Vec<f64> =
         runs.iter().flat_map(|run| run.compiling.values()).map(|processes| 1.0 / processes).collect();
     let part = mean(&parts).unwrap_or(1.0);

@@ -86,7 +86,8 @@ pub fn add_gzip(headers: &mut Vec<(String, String)>) {
     }
 }
 
-/// The status of a response: the value of its `grpc-status`, or the one for its HTTP status if it has none.
+/// The status of a response: `value` is its `grpc-status`. If that is missing, the HTTP status determines the
+/// result.
 pub fn status_of(value: Option<&[u8]>, http: u16) -> Status {
     value.map_or_else(|| Status::of_http(http), Status::read)
 }

@@ -1,4 +1,4 @@
-//! Requests to language models: the APIs, what a client expects of a response, and what it has seen.
+//! Requests to language models: the APIs, what a client expects of a response, and the record of the results.
 //!
 //! The *content* of a response is the text of the model. Its *tokens* are the events with content: each has a
 //! [`Stamp`](crate::messages::Stamp) in its text, because AI gateways rebuild everything else. Tokens are the
@@ -35,7 +35,7 @@ impl Api {
     /// The API with this name.
     ///
     /// # Errors
-    /// If there is none. The message lists them.
+    /// If no API has this name. The message lists the names.
     pub fn parse(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|api| api.name() == name);
         known.ok_or_else(|| "use openai, responses or anthropic".to_owned())
@@ -50,7 +50,8 @@ impl Api {
         }
     }
 
-    /// The API of a path without query. Gateways put other prefixes than `/v1` before it.
+    /// The API of a path, which must have no query. Only the end of the path counts, because gateways replace
+    /// the prefix `/v1`.
     pub fn of_path(path: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|api| path.ends_with(&api.path().as_bytes()["/v1".len()..]))
     }
@@ -92,9 +93,9 @@ pub struct TokenLimits {
 }
 
 impl TokenLimits {
-    /// True if a stream is within all limits. The times are those of the fields, in their order. A stream
-    /// without tokens exceeds a limit of the first one. With fewer than two tokens, there is no time per
-    /// token, and no limit of it is exceeded.
+    /// True if a stream is within all limits. Without tokens, a stream exceeds any limit of
+    /// `first_content_ns`. With fewer than two tokens, it has no time per token, and cannot exceed the limit
+    /// of it.
     pub fn hold(self, first_content: Option<u64>, token_time: Option<u64>, response_time: u64) -> bool {
         let Self { first_content_ns, token_time_ns, response_time_ns } = self;
         first_content_ns.is_none_or(|most| first_content.is_some_and(|time| time <= most))
@@ -114,9 +115,9 @@ pub enum Leave {
     AfterTokens(u32),
 }
 
-/// When a client stops reading: after this many tokens, it reads nothing for this time, then reads on. With
-/// HTTP/2, it gives no window back for the stream, and data for which the window has room still arrive. A
-/// response that ends before the pause does is complete.
+/// When a client stops reading. After a number of tokens, it reads nothing for some time, and then continues.
+/// With HTTP/2, it returns no window for the stream, so data that fit into the window still arrive. A
+/// response that ends during the pause is complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
@@ -146,14 +147,14 @@ pub struct TokenCounts {
     pub errors: u64,
     /// Streams that the client left on purpose ([`TokenSpec::leave`]).
     pub left: u64,
-    /// Streams with a pause ([`TokenSpec::pause`]) that was over before they ended. Absent if there are none.
+    /// Streams that ended after their pause ([`TokenSpec::pause`]) was over. Absent if there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub paused: u64,
-    /// Events without content. Comments are none.
+    /// Events without content, not including comments.
     pub other_events: u64,
-    /// Streams that announced their end and said how many tokens the response has.
+    /// Streams that announced their end and stated the number of tokens of the response.
     pub usage: u64,
-    /// The sum of these numbers.
+    /// Sum of the stated numbers of tokens.
     pub usage_tokens: u64,
     /// Requests that succeeded within all limits of [`TokenSpec::goodput`]. Absent without limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,7 +188,7 @@ impl TokenCounts {
 pub struct TokenHistograms {
     /// From sending the request until the first event arrived, with content or without.
     pub first_event: Encoded,
-    /// Age of the first token of each stream. Empty if the upstream's clock is not that of the generator.
+    /// Age of the first token of each stream. Empty if upstream and generator have different clocks.
     pub first_age: Encoded,
     /// Time per token (TPOT) of each stream with at least two tokens: (arrival of the last token − arrival of
     /// the first) ÷ (tokens − 1). Tokens after a [`Pause`] do not count.

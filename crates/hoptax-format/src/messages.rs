@@ -39,7 +39,7 @@ pub enum Carrier {
     #[default]
     Grpc,
     /// A response with server-sent events ([`hoptax_wire::events`]). The data of events have
-    /// [`Stamp::write_text`]'s stamp. The request is an ordinary one; only the server sends a stream.
+    /// [`Stamp::write_text`]'s stamp. Only the server sends a stream, and the request has no stamp.
     Events,
     /// A WebSocket ([`hoptax_wire::websocket`]). Messages are binary and have [`Stamp::write`]'s stamp.
     WebSocket,
@@ -65,27 +65,27 @@ pub struct StreamSpec {
     /// Number of messages in each stream of an exchange, [`UNKNOWN`] or [`ENDLESS`]. gRPC calls have at least
     /// 1, and at most `ENDLESS` - 1.
     pub messages: u32,
-    /// Time between the moments when two messages of a stream are due, nanoseconds. With 0, the messages of
-    /// the server or of the client alone are due at once. If both send, the next message is then due when the
-    /// answer to the one before has arrived (closed loop).
+    /// Time between the moments when two messages of a stream are due, nanoseconds. If it is 0 and one side
+    /// sends a stream, all messages are due at once. If it is 0 and both send, each message of the client is
+    /// due when the answer to the previous one has arrived (closed loop).
     pub every_ns: u64,
     /// True if the times in the server's messages come from the clock of the generator's host. Only then are
     /// ages of messages recorded.
     #[serde(default)]
     pub same_clock: bool,
     /// WebSocket: true if the server sends each message to all connections of its instance at the same time.
-    /// The numbers of messages are then those of the instance, and the first message of a connection can have
-    /// any number. Only with `server-stream`.
+    /// The instance then numbers its messages, so the first message of a connection can have any number. Only
+    /// with `server-stream`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fan_out: bool,
-    /// The stream is the response of a language model. The messages are its tokens; events without content
-    /// are none. Only with [`Carrier::Events`].
+    /// The stream is the response of a language model. The messages are its tokens. Events without content
+    /// are not messages. Only with [`Carrier::Events`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<TokenSpec>,
 }
 
-/// Value of [`StreamSpec::messages`] if the client does not know how many messages come. None is then lost at
-/// the end.
+/// Value of [`StreamSpec::messages`] if the client does not know how many messages follow. No messages are
+/// then counted as lost at the end.
 pub const UNKNOWN: u32 = 0;
 /// Value of [`StreamSpec::messages`] for streams that last until the client ends them. The client ends them
 /// when the measured time ends, and the exchange then counts as completed.
@@ -110,13 +110,13 @@ impl StreamSpec {
         Self { carrier: Carrier::Events, ..Self::grpc(StreamKind::ServerStream, messages, every_ns) }
     }
 
-    /// The stream with these limits of its tokens. A stream without tokens remains as it is.
+    /// Sets the limits of the tokens, if the stream has tokens.
     pub fn with_goodput(self, goodput: Option<TokenLimits>) -> Self {
         Self { tokens: self.tokens.map(|tokens| TokenSpec { goodput, ..tokens }), ..self }
     }
 
-    /// Number of messages that the client sends in an exchange. The request of server-sent events is one, and
-    /// the handshake of a WebSocket is none.
+    /// Number of messages that the client sends in an exchange. A request for server-sent events counts as a
+    /// message, and the handshake of a WebSocket does not.
     pub fn to_send(self) -> u32 {
         match (self.kind, self.carrier) {
             (StreamKind::ServerStream, Carrier::WebSocket) => 0,
@@ -150,8 +150,8 @@ impl StreamSpec {
     }
 }
 
-/// The number and the time of a message. It is the first field of the message, so that a decoder of
-/// protocol buffers takes it for an unknown field: number 2047 of type `bytes`.
+/// The number and the time of a message. It is the first field of the message, and decoders of protocol
+/// buffers ignore it, because they do not know its number 2047 (type `bytes`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
     /// Number of the message in its stream, from 0. An echoed message has the number of the client's message.
@@ -194,8 +194,8 @@ impl Stamp {
     }
 }
 
-/// Finds the stamps in a text that comes in parts. They can be anywhere in it: an AI gateway puts what a
-/// model says into JSON of its own.
+/// Finds the stamps in a text that comes in parts. They can be anywhere in it, because AI gateways put the
+/// text of a model into JSON of their own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TextStamps {
     /// Number of bytes of a stamp that were read.
@@ -216,7 +216,7 @@ impl TextStamps {
             }
             let (byte, read) = (part[at], usize::from(self.read));
             if read < TEXT_TAG.len() {
-                // The byte can begin another stamp, so it is looked at again.
+                // The byte can begin another stamp.
                 self.read = if byte == TEXT_TAG[read] { self.read + 1 } else { 0 };
                 at += usize::from(self.read > 0);
                 continue;
@@ -235,7 +235,7 @@ impl TextStamps {
         }
     }
 
-    /// Forgets a stamp that has not ended, because the text has.
+    /// Called when the text has ended. Forgets an incomplete stamp.
     pub fn end(&mut self) {
         *self = Self::default();
     }
@@ -245,8 +245,8 @@ impl TextStamps {
 const TEXT_TAG: [u8; 3] = *b"~hx";
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
-/// A message with room for a stamp. The stamp replaces the beginning of a filler, which has no meaning, and
-/// comes before other contents.
+/// Makes room for a stamp at the beginning of a message. If the content is a filler, the stamp replaces its
+/// beginning.
 pub fn with_room(mut content: Vec<u8>, is_filler: bool) -> Vec<u8> {
     if is_filler {
         content.resize(content.len().max(Stamp::LENGTH), b'x');
@@ -283,23 +283,22 @@ pub struct MessageCounts {
     pub sent: u64,
     /// Messages that arrived whole.
     pub received: u64,
-    /// Messages that calls with the status OK should have received, and did not. Calls count that ended in
-    /// the measured time or later. Calls that failed, or that had no outcome when the load ended, lose no
-    /// messages. If the number is not known, those are lost that are missing between the first and the last
-    /// one.
+    /// Messages that did not arrive, of successful calls that ended in the measured time or later. Calls that
+    /// failed, or that had no outcome when the load ended, lose no messages. If the number of messages is not
+    /// known, only gaps between the first and the last message count.
     pub lost: u64,
     /// Messages whose number had arrived before, in the same call.
     pub repeated: u64,
-    /// Messages that arrived after one with a larger number, for the first time.
+    /// Messages that arrived after one with a larger number, and had not arrived before.
     pub reordered: u64,
-    /// Messages without a number, of the same calls. The answer to a client's stream needs none, and events
-    /// of other servers than hoptax's have none.
+    /// Messages without a number, of the same calls. The answer to a client's stream needs no number. Events
+    /// of other servers never have one, and do not count.
     pub unnumbered: u64,
     /// Messages that arrived in the same read as the message before them, although they were due at
     /// different times. A busy generator causes this too, because it reads late.
     pub merged_in_read: u64,
-    /// Messages that arrived inside another message: a gateway has made one message of several. They count as
-    /// received too.
+    /// Messages that arrived inside another message, because a gateway has merged them. They also count as
+    /// received.
     #[serde(default)]
     pub merged_into_one: u64,
     /// Comments of event streams, which keep connections open.
@@ -349,8 +348,8 @@ impl MessageCounts {
     }
 }
 
-/// Times of messages that were due in the measured time, nanoseconds. Ages and gaps are not those of tokens
-/// after a [`Pause`](crate::llm::Pause): they say nothing about the server.
+/// Times of messages that were due in the measured time, nanoseconds. Ages and gaps leave out tokens after a
+/// [`Pause`](crate::llm::Pause), because these say nothing about the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageHistograms {
     /// From when the client's message was due until its answer arrived. Empty unless both sides send a
@@ -360,16 +359,16 @@ pub struct MessageHistograms {
     /// measured time.
     pub first_message: Encoded,
     /// From when the server's message was due at the server until it arrived. Empty unless only the server
-    /// sends a stream, and its clock is that of the generator.
+    /// sends a stream, and server and generator have the same clock.
     pub age: Encoded,
-    /// From the arrival of a message to that of the next message of the same call.
+    /// From the arrival of a message to the arrival of the next message of the same call.
     pub gap: Encoded,
     /// From sending the request until the whole head of the response had arrived; for WebSockets, from
     /// sending the handshake. Absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headers: Option<Encoded>,
-    /// Fan-out: from when a message was due until the last connection of this generator had it. Of several
-    /// generators, the times of all are added. Absent unless the stream is one.
+    /// Fan-out: from when a message was due until the last connection of this generator had it. With several
+    /// generators, this has the times of all generators. Absent unless the stream is a fan-out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reach: Option<Encoded>,
 }

@@ -548,7 +548,8 @@ pub struct SecondLine {
     pub p50_ns: Option<u64>,
     /// 99th percentile of the response time, nanoseconds. Absent if there were no responses and no timeouts.
     pub p99_ns: Option<u64>,
-    /// Response times. Only parts of a load report them, because percentiles of parts cannot be added up.
+    /// Response times. Present only for parts of a load, which are added up later: percentiles cannot be
+    /// added up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_time: Option<Encoded>,
 }

@@ -153,6 +153,6 @@ mod tests {
         }
         fs::remove_file(dir.path().join(FILE)).expect("there");
         fs::create_dir(dir.path().join(FILE)).expect("made");
-        assert_eq!(Notes::read(dir.path()), Err("it is not a file".into()));
+        insta::assert_snapshot!(Notes::read(dir.path()).expect_err("a directory"));
     }
 }

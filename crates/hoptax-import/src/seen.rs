@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A request, and what is known of its response.
+/// A request, with the known facts about its response.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Seen {
     pub(crate) method: String,

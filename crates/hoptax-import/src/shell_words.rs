@@ -159,6 +159,6 @@ mod tests {
         assert_eq!(words("curl $'it\\'s\\n\\u00e9' ''"), [["curl", "it's\né", ""]]);
         assert_eq!(words("# a comment\ncurl \\\n  a#b ;\ncurl c &\n"), [["curl", "a#b"], ["curl", "c"]]);
         assert_eq!(commands("curl a\n\ncurl b").expect("whole")[1].0, 3);
-        assert_eq!(commands("x\ncurl 'a"), Err((2, "a quote ' has no end")));
+        assert!(matches!(commands("x\ncurl 'a"), Err((2, _))));
     }
 }

@@ -124,7 +124,7 @@ impl<C: Codec> Connection<C> {
         self.state
     }
 
-    /// Whether there is a connection to a proxy, but no tunnel yet. Only with a tunnel.
+    /// True if the connection waits for the proxy to open the tunnel. Call it only for loads with a tunnel.
     pub(crate) fn awaits_tunnel(&self) -> bool {
         self.state == State::Handshaking && self.session.is_none() && !self.codec.is_greeting()
     }

@@ -31,7 +31,7 @@ pub(crate) struct Exchange {
     pub(crate) stream: StreamOf,
 }
 
-/// The HTTP/2 stream of an exchange. Of no use for HTTP/1.
+/// The HTTP/2 stream of an exchange. Unused with HTTP/1.
 #[derive(Debug, Default)]
 pub(crate) struct StreamOf {
     /// Number of the stream, or 0 if there is none.
@@ -111,7 +111,8 @@ impl Answer {
 
     /// Reads a part of the body of the response to a gRPC call of `target`.
     pub(crate) fn read_messages(&mut self, target: &Target, data: &[u8]) {
-        // After a fault, there is not one whole message. Bodies of other answers than gRPC's have faults too.
+        // A fault needs no handling: the response then lacks its one whole message. Bodies that are not gRPC
+        // cause faults too.
         let _ = match target.is_web {
             true => self.web.skim(&mut self.messages, data, u32::MAX),
             false => self.messages.skim(data, u32::MAX),

@@ -2,10 +2,10 @@
 
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Maximum length of a compressed message, bytes. hoptax's servers send less. The limit keeps a faulty server
-/// from filling the memory.
+/// Maximum length of a compressed message, bytes. hoptax's servers send shorter ones. The limit keeps a
+/// faulty server from filling the memory.
 pub(crate) const LONGEST_COMPRESSED: usize = 16 << 20;
-/// Maximum length of a message that was compressed, bytes. Deflate makes at most 1,032 bytes of one.
+/// Maximum length of an inflated message, bytes. One compressed byte inflates to 1,032 bytes at most.
 const LONGEST: u64 = 256 << 20;
 /// The end of each compressed message, which senders leave out (RFC 7692, section 7.2.1).
 const END: [u8; 4] = [0x00, 0x00, 0xff, 0xff];

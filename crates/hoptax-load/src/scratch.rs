@@ -23,7 +23,7 @@ pub(crate) struct Scratch {
     /// For each target, the place of the upstream's timestamps in the heads of its responses. Empty if
     /// timestamps are not read.
     pub(crate) stamps: Vec<Place>,
-    /// HTTP/1: what the current read brought of a stream of messages. Empty between two reads.
+    /// HTTP/1: the bytes of a message stream that the current read has brought. Empty between two reads.
     pub(crate) messages: Vec<u8>,
     /// HTTP/1: the head of a response with a stream, if the current read completed it. Absent between two
     /// reads.

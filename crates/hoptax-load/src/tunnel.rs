@@ -107,10 +107,10 @@ mod tests {
         );
         assert!(!format!("{tunnel:?}").contains("c2VjcmV0"));
         assert_eq!(check(&tunnel), Ok(()));
-        let wrong = Tunnel { authority: "a b:1".into(), ..tunnel.clone() };
-        assert!(check(&wrong).expect_err("a space").contains("is not HOST:PORT"));
-        let wrong = Tunnel { authorization: Some("a\r\nb".into()), ..tunnel };
-        assert!(check(&wrong).expect_err("a line end").contains("control character"));
+        let space = Tunnel { authority: "a b:1".into(), ..tunnel.clone() };
+        let line_end = Tunnel { authorization: Some("a\r\nb".into()), ..tunnel };
+        let told = [space, line_end].map(|wrong| check(&wrong).expect_err("refused"));
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
@@ -129,10 +129,9 @@ mod tests {
     #[test]
     fn a_refusal_names_its_status() {
         let refusal = |status: u16| format!("HTTP/1.1 {status} No\r\ncontent-length: 100\r\n\r\nwhy");
-        let told =
-            [407, 403, 502, 405].map(|status| text(answer(refusal(status).as_bytes())) + "\n").concat();
-        insta::assert_snapshot!(told);
-        assert!(text(answer(b"SSH-2.0-x\r\n\r\n")).contains("malformed"));
-        assert!(text(answer(b"HTTP/1.1 200 OK\r\n\r\nSSH")).contains("before the first request"));
+        let others = ["SSH-2.0-x\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nSSH"].map(str::to_owned);
+        let answers = [407, 403, 502, 405].map(refusal).into_iter().chain(others);
+        let told: Vec<String> = answers.map(|input| text(answer(input.as_bytes()))).collect();
+        insta::assert_snapshot!(told.join("\n"));
     }
 }

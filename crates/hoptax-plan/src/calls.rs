@@ -5,7 +5,8 @@ use hoptax_format::messages::{Stamp, StreamKind};
 
 /// Number of messages of a stream, if nothing else is said.
 pub const USUAL_MESSAGES: u32 = 10;
-/// Maximum number of messages of a stream. Endless streams are as many calls of this length.
+/// Maximum number of messages of a stream. Instead of an endless stream, a load can send several calls of
+/// this length.
 pub const MOST_MESSAGES: u32 = 1_000_000;
 /// Maximum length of a message of a stream, with its stamp, bytes. By default, gRPC's servers and clients
 /// refuse longer messages. Events and messages of WebSockets have the same limit.

@@ -20,7 +20,7 @@ const LONGEST_MODEL: usize = 200;
 /// Reads the name of an API.
 ///
 /// # Errors
-/// If there is none with this name.
+/// If no API has this name.
 pub fn api(name: &str) -> Result<Api, UnitError> {
     let message = || format!("`{name}` is not an API of language models");
     Api::parse(name).map_err(|help| UnitError::new(message(), help))
@@ -29,7 +29,7 @@ pub fn api(name: &str) -> Result<Api, UnitError> {
 /// Reads the name of a model.
 ///
 /// # Errors
-/// If it is empty or too long, or has spaces, braces or other characters than those of ASCII.
+/// If it is empty or too long, or contains spaces, braces or characters that are not ASCII.
 pub fn model(name: &str) -> Result<String, UnitError> {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'{' | b'}');
     if (1..=LONGEST_MODEL).contains(&name.len()) && name.bytes().all(is_plain) {
@@ -60,7 +60,7 @@ pub fn check_prompt(bytes: u64) -> Result<(), UnitError> {
     Err(UnitError::new(message, format!("use at most {}", show_size(LONGEST_PROMPT))))
 }
 
-/// Checks that lines of a file can be in JSON as they are. `name` is that of the file.
+/// Checks that the lines of a file can be inserted into JSON unchanged. `name` is the name of the file.
 ///
 /// # Errors
 /// The first line that cannot.
@@ -178,7 +178,7 @@ pub fn failure(text: &str) -> Result<LlmFailure, UnitError> {
     }
 }
 
-/// A failure as [`failure`] reads it.
+/// Shows a failure in the form that [`failure`] reads.
 pub fn show_failure(failure: &LlmFailure) -> String {
     let LlmFailure { kind, share, at } = failure;
     format!("{},{share},{at}", kind.name())
@@ -187,7 +187,7 @@ pub fn show_failure(failure: &LlmFailure) -> String {
 /// Checks whether a failure can happen in a response with this number of tokens.
 ///
 /// # Errors
-/// If it is not within a stream and is said to be, or comes too late.
+/// If a failure instead of a stream has a number of tokens, or if a failure within a stream comes too late.
 pub fn check_failure(failure: &LlmFailure, tokens: u32) -> Result<(), UnitError> {
     let LlmFailure { kind, at, .. } = *failure;
     let name = kind.name();

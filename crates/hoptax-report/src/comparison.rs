@@ -222,8 +222,8 @@ fn caveats(comparison: &Comparison) -> Vec<String> {
 fn chance(comparison: &Comparison) -> String {
     let rows = comparison.rows.len();
     let mut text = format!(
-        "If nothing differed, at most 1 of 20 comparisons would call any of these {rows} rows better or \
-        worse."
+        "Intervals of changes account for all {rows} rows: if nothing differed, at most 1 of 20 comparisons \
+        would call any row better or worse."
     );
     if !comparison.paired {
         text.push_str(
@@ -232,19 +232,6 @@ fn chance(comparison: &Comparison) -> String {
         );
     }
     text
-}
-
-/// Why a row is not distinguishable although its interval excludes zero. Empty for all other rows.
-fn despite(row: &Row) -> String {
-    let excludes = row.difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-    if row.verdict != Verdict::NotDistinguishable || !excludes {
-        return String::new();
-    }
-    if row.floor > 0.0 && row.p_value.is_none_or(|p| p > 0.05) {
-        format!("within ±{}", value(row.metric, row.floor))
-    } else {
-        "chance".into()
-    }
 }
 
 /// True if a row is shown without `--all`.
@@ -265,7 +252,7 @@ fn relative(row: &Row) -> Option<&Estimate> {
     row.change.as_ref().filter(|changed| changed.interval().is_some() || changed.trials == 1)
 }
 
-/// The change in per cent. If that is not available, the difference.
+/// The change in per cent. If that is not available, the difference. Its interval agrees with the verdict.
 fn amount(row: &Row) -> String {
     match relative(row) {
         Some(changed) => change(changed),
@@ -288,8 +275,8 @@ fn line(row: &Row) -> String {
     };
     let star = if row.headline { "*" } else { " " };
     let verdict = match row.verdict {
-        Verdict::NotDistinguishable => format!("{MARK} {}", despite(row)),
-        verdict => verdict.words().to_owned(),
+        Verdict::NotDistinguishable => MARK,
+        verdict => verdict.words(),
     };
     let text = format!(
         "{star}{:<22} {:>9} {:>9}  {:<24} {verdict}",
@@ -309,11 +296,9 @@ fn table(rows: &[&Row]) -> String {
         let cell = |estimate: &Option<hoptax_stats::Estimate>| {
             estimate.as_ref().map_or("–".into(), |one| figure(row.metric, one))
         };
-        let despite = despite(row);
-        let verdict = match (row.verdict, despite.as_str()) {
-            (Verdict::NotDistinguishable, "") => MARK.to_owned(),
-            (Verdict::NotDistinguishable, why) => format!("{MARK} {why}"),
-            (verdict, _) => format!("**{}**", verdict.words()),
+        let verdict = match row.verdict {
+            Verdict::NotDistinguishable => MARK.to_owned(),
+            verdict => format!("**{}**", verdict.words()),
         };
         // Escaped, because a lone `*` begins emphasis.
         let star = if row.headline { "\\*" } else { "" };
@@ -362,8 +347,7 @@ mod tests {
         }
     }
 
-    /// The first sentence, the reasons and the rows agree. If a row has a `~` although its interval excludes
-    /// zero, it says why.
+    /// The first sentence, the reasons and the rows agree.
     #[test]
     fn the_first_sentence_agrees_with_the_rows() {
         let run = sample();
@@ -382,12 +366,22 @@ mod tests {
         let first = format!("nginx and haproxy are not distinguishable, but {figures} better.");
         assert!(text.starts_with(&first), "{text}");
         assert_eq!(text.lines().filter(|line| line.starts_with("- ")).count(), rows, "{text}");
-        let contradicted = comparison.rows.iter().filter(|row| {
-            let excludes = row.difference.interval().is_some_and(|(low, high)| low > 0.0 || high < 0.0);
-            row.verdict == Verdict::NotDistinguishable && excludes
-        });
-        let explained = text.lines().filter(|line| line.contains("~ within ±") || line.contains("~ chance"));
-        let (contradicted, explained) = (contradicted.count(), explained.count());
-        assert!(contradicted > 0 && contradicted == explained, "{contradicted} and {explained}: {text}");
+    }
+
+    #[test]
+    fn a_printed_change_excludes_zero_exactly_if_the_row_is_better_or_worse() {
+        let run = sample();
+        let words = words(&of_labels(&run, "haproxy", "nginx"));
+        let mut counts = [0; 2];
+        for row in &words.rows {
+            let (_, interval) = row.change.split_once(" (").expect("an interval");
+            let interval = interval.trim_end_matches(')').replace(" to ", "–");
+            let (low, high) = interval.split_once('–').expect("two ends");
+            let excludes = low != "0" && low.starts_with('−') == high.starts_with('−') && high != "0";
+            let is_called = row.verdict != Verdict::NotDistinguishable;
+            assert_eq!(excludes, is_called, "{row:?}");
+            counts[usize::from(is_called)] += 1;
+        }
+        assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
     }
 }

@@ -1,9 +1,12 @@
 //! The report model, which all formats render.
 
 use super::failures::{FailureGroup, same_cause, same_message};
+use super::words::measure::Measure;
 use super::words::text::listed;
 use hoptax_analysis::profiles::Profiles;
-use hoptax_analysis::{Capacity, Case, Figures, Finding, Load, Outcome, PrecisionOverTime, Severity};
+use hoptax_analysis::{
+    Capacity, Case, Figures, Finding, Load, Outcome, PrecisionOverTime, Severity, headline,
+};
 use hoptax_plan::{Idle, Metric};
 use hoptax_record::dir::RenderedFile;
 use hoptax_record::report::{Report, Summary};
@@ -63,6 +66,22 @@ pub enum Belief {
 }
 
 impl Model {
+    /// The metric that the answer compares: see [`headline::latency_metric`].
+    pub fn latency_metric(&self) -> Metric {
+        headline::metric_of_cases(&self.cases)
+    }
+
+    /// The measures of the page's first charts: the measure of the answer, then the time added to messages,
+    /// if these were measured and the answer compares something else.
+    pub(crate) fn measures(&self) -> Vec<Measure> {
+        let answered = self.latency_metric();
+        let taxes = || self.cases.iter().filter_map(|case| case.tax.as_ref());
+        let is_measured = |metric: &Metric| taxes().any(|tax| tax.get(*metric).is_some());
+        let of_messages = Metric::HEADLINES_OF_MESSAGES.into_iter().find(is_measured);
+        let all = std::iter::once(answered).chain(of_messages.filter(|metric| *metric != answered));
+        all.map(|metric| Measure::new(metric, self.message)).collect()
+    }
+
     /// Sentences to append to the meaning of intervals. They say how the scatter of separate runs was
     /// measured, if it was measured on this machine, and which gateways had several processes.
     pub fn origin_of_shares(&self) -> String {
@@ -315,6 +334,7 @@ fn is_unmeasured(summary: &Summary) -> bool {
 mod tests {
     use crate::fixture::*;
     use crate::formats::html::words;
+    use crate::words::text::same_holds_for;
     use crate::{markdown, terminal};
     use hoptax_record::{Origin, Shares, Stage};
 
@@ -391,7 +411,8 @@ mod tests {
         let model = with_failures().model();
         for text in [terminal(&model, 200, false), markdown(&model), words(&model)] {
             assert_eq!(text.matches("exited with code 1").count(), 2, "{text}");
-            assert_eq!(text.matches("The same holds for: nginx.tls, nginx.cors.").count(), 2, "{text}");
+            let others = same_holds_for(&["nginx.tls", "nginx.cors"]);
+            assert_eq!(text.matches(&others).count(), 2, "{text}");
             assert_eq!(text.matches("last line of a log").count(), 2, "one log for each cause: {text}");
         }
     }

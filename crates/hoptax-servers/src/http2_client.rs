@@ -98,7 +98,7 @@ impl Http2 {
                     self.input.extend_from_slice(&piece[..count]);
                     continue;
                 }
-                // A connection carries one request at a time. Other streams are those of earlier requests.
+                // A connection carries one request at a time. Other streams belong to earlier requests.
                 Step::Head { stream: of, end } if of.id == stream => {
                     begun = true;
                     read_head(&self.sections.head, &mut answer);

@@ -79,8 +79,8 @@ pub struct Http2Session {
 }
 
 impl Http2Session {
-    /// A connection over `transport`. Each wait of the caller takes at most `timeout`. `authority` is that of
-    /// all requests.
+    /// A connection over `transport`. Each wait of the caller takes at most `timeout`. All requests have this
+    /// `authority`.
     pub fn new(
         config: Config,
         is_tls: bool,
@@ -104,8 +104,8 @@ impl Http2Session {
         }
     }
 
-    /// Begins a request. Returns the number of its stream. The bytes are sent when the caller waits, like
-    /// those of all other methods.
+    /// Begins a request. Returns the number of its stream. As with all other methods, the bytes are sent when
+    /// the caller waits.
     ///
     /// # Errors
     /// If the head is not valid, or the server accepts no further request now.

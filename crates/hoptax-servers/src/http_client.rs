@@ -54,7 +54,7 @@ pub struct HttpClient<'a> {
     pub address: Address,
     /// TLS settings; absent for plain connections.
     pub tls: Option<&'a TlsSpec>,
-    /// Tunnel to open first, if `address` is that of a forward proxy.
+    /// Tunnel to open first, if `address` belongs to a forward proxy.
     pub tunnel: Option<&'a Tunnel>,
     /// Source address of TCP connections. If absent, the kernel chooses the address.
     pub from: Option<IpAddr>,
@@ -185,8 +185,8 @@ impl HttpClient<'_> {
         self.connect_by(&Deadline::after(self.timeout))
     }
 
-    /// Opens a connection over HTTP/2 whose caller chooses the frames. `authority` is that of all
-    /// requests. Each wait takes at most the client's time limit.
+    /// Opens a connection over HTTP/2 whose caller chooses the frames. All requests have this `authority`.
+    /// Each wait takes at most the client's time limit.
     ///
     /// # Errors
     /// If connecting fails, or the TLS settings are wrong.

@@ -231,15 +231,14 @@ mod tests {
 
     #[test]
     fn reports_the_result_of_the_last_attempt() {
-        let address = serve(&["HTTP/1.1 404 Not Found\r\n\r\n"]);
-        let once = Probe { timeout: Duration::ZERO, ..probe(address) };
-        let met = NotReady::TimedOut(format!("http://{address}/ready answered 404; 200 means ready"));
-        assert_eq!(wait(&once, || false), Err(met));
-
+        let wrong = serve(&["HTTP/1.1 404 Not Found\r\n\r\n"]);
         let nobody = hoptax_host::ports::Ports::take(1).expect("a port").numbers().expect("known")[0];
-        let nobody = hoptax_host::ports::local(nobody);
-        let once = Probe { timeout: Duration::ZERO, ..probe(nobody) };
-        assert_eq!(wait(&once, || false), Err(NotReady::TimedOut(format!("nothing listens on {nobody}"))));
+        let told = [wrong, hoptax_host::ports::local(nobody)].map(|address| {
+            let once = Probe { timeout: Duration::ZERO, ..probe(address) };
+            let Err(NotReady::TimedOut(met)) = wait(&once, || false) else { panic!("cannot be ready") };
+            met.replace(&address.to_string(), "ADDRESS")
+        });
+        insta::assert_snapshot!(told.join("\n"));
     }
 
     #[test]
@@ -288,6 +287,6 @@ mod tests {
         let probe =
             Probe { accepting: hoptax_host::ports::local(deaf), timeout: Duration::ZERO, ..probe(address) };
         let Err(NotReady::TimedOut(met)) = wait(&probe, || false) else { panic!("cannot be ready") };
-        assert!(met.contains("does not accept connections"), "{met}");
+        assert!(met.contains(&probe.accepting.to_string()), "{met}");
     }
 }

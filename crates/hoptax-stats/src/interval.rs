@@ -53,6 +53,13 @@ impl Estimate {
         self.interval().is_some_and(|(low, high)| value < low || high < value)
     }
 
+    /// Widens the interval to at least `estimate ± half`, if there is an interval.
+    #[must_use]
+    pub fn at_least_half(self, half: f64) -> Self {
+        let (low, high) = (self.estimate - half, self.estimate + half);
+        Self { low: self.low.map(|one| one.min(low)), high: self.high.map(|one| one.max(high)), ..self }
+    }
+
     /// Raises the lower end of the interval to `least` if it is below `least`. For example, the interval of a
     /// time must not go below zero.
     #[must_use]

@@ -43,6 +43,6 @@ pub use student::two_sided_95;
 pub use threshold::Threshold;
 pub use two_runs::{Allowance, RunFigure, TwoRuns};
 pub use two_samples::{
-    Contrast, change, change_of_figures, holm, independent, independent_figures, paired, variance_of,
-    weighted_holm,
+    Adjusted, Contrast, change, change_of_figures, holm, independent, independent_figures, paired,
+    variance_of, weighted_holm, with_confidence,
 };

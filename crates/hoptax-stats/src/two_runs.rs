@@ -47,11 +47,13 @@ pub struct TwoRuns {
     /// p-value of the hypothesis that the allowance explains the difference. Absent if a run has only one
     /// round.
     pub p_value: Option<f64>,
+    /// Standard error that `p_value` is computed from, with its degrees of freedom. Absent with `p_value`.
+    pub error: Option<(f64, f64)>,
 }
 
 impl RunFigure {
-    /// `in_run` is the figure with the interval that its rounds give. `share` is half of the 95 % interval of
-    /// the scatter of runs, as a share of the figure.
+    /// `in_run` is the figure with the interval from its rounds. Separate runs of the same plan scatter by
+    /// ±`share` of the figure (95 % interval).
     pub fn new(in_run: &Estimate, share: f64) -> Self {
         let of_runs = (share * in_run.estimate / NORMAL).powi(2);
         Self { value: in_run.estimate, of_rounds: variance_of(in_run), of_runs }
@@ -97,7 +99,8 @@ impl TwoRuns {
         let beyond = (b - a).abs() - floor;
         let grown =
             |is_smaller: bool, value: f64| if is_smaller && value > 0.0 { allowance.factor } else { 1.0 };
-        let p_value = error(grown(a <= b, a), grown(b < a, b)).map(|(error, degrees)| match error {
+        let of_test = error(grown(a <= b, a), grown(b < a, b));
+        let p_value = of_test.map(|(error, degrees)| match error {
             _ if beyond <= 0.0 => 1.0,
             0.0 => 0.0,
             error => student_beyond(beyond / error, degrees),
@@ -108,7 +111,8 @@ impl TwoRuns {
             let scatter = scatter.map(|((aa, bb), degrees)| Scatter { aa, bb, ab: 0.0, degrees });
             fieller(a, b, scatter, rounds)
         });
-        Self { difference: Contrast::new(b - a, error(1.0, 1.0), rounds), change, floor, p_value }
+        let difference = Contrast::new(b - a, error(1.0, 1.0), rounds);
+        Self { difference, change, floor, p_value, error: of_test }
     }
 }
 

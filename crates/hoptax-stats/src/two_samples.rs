@@ -23,12 +23,26 @@ pub struct Contrast {
     /// Number of pairs, if the values are paired by round. Otherwise the number of rounds in the smaller
     /// group.
     pub rounds: u32,
+    /// Degrees of freedom of the interval. Absent if there is no interval, and for a ratio of means.
+    #[serde(skip)]
+    pub degrees: Option<f64>,
 }
 
 impl Contrast {
     /// The interval, if there is one.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.low.zip(self.high)
+    }
+
+    /// True if there is an interval and `value` is outside it.
+    pub fn excludes(&self, value: f64) -> bool {
+        self.interval().is_some_and(|(low, high)| value < low || high < value)
+    }
+
+    /// The standard error and its degrees of freedom, from the 95 % interval.
+    pub fn error(&self) -> Option<(f64, f64)> {
+        let (half, degrees) = (self.high? - self.estimate, self.degrees?);
+        Some((half / student_within(CONFIDENCE, degrees), degrees))
     }
 
     /// Converts a figure with a Student's t interval to a contrast. The number of degrees of freedom is one
@@ -63,6 +77,7 @@ impl Contrast {
             high: half.map(|half| estimate + half),
             p_value,
             rounds: rounds as u32,
+            degrees: error.map(|(_, degrees)| degrees),
         }
     }
 }
@@ -180,28 +195,50 @@ fn paired_ratios(first: &[f64], second: &[f64]) -> Option<Contrast> {
     Some(paired(&pairs)?.as_change())
 }
 
+/// A hypothesis of [`holm`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Adjusted {
+    /// The p-value, adjusted for the number of hypotheses.
+    pub p_value: f64,
+    /// Confidence of the interval that agrees with the adjusted p-value: it excludes the hypothesis exactly
+    /// if that p-value is below 0.05.
+    pub confidence: f64,
+}
+
 /// Adjusts p-values for multiple comparisons. If the caller rejects every hypothesis whose adjusted p-value
 /// is at most α, then the probability of at least one false rejection is at most α, even if the tests depend
 /// on each other. Results are in the order of the input (S. Holm, "A simple sequentially rejective multiple
 /// test procedure", Scandinavian Journal of Statistics 6, 1979).
-pub fn holm(p_values: &[f64]) -> Vec<f64> {
+pub fn holm(p_values: &[f64]) -> Vec<Adjusted> {
     weighted_holm(&p_values.iter().map(|p| (*p, 1.0)).collect::<Vec<_>>())
 }
 
 /// [`holm`] with weights, which must be above zero: a hypothesis with twice the weight may have a p-value
 /// twice as large. Holm's article has weights too.
-pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<f64> {
+pub fn weighted_holm(tests: &[(f64, f64)]) -> Vec<Adjusted> {
     let mut order: Vec<usize> = (0..tests.len()).collect();
     let by_weight = |at: &usize| tests[*at].0 / tests[*at].1;
     order.sort_by(|a, b| by_weight(a).total_cmp(&by_weight(b)));
-    let mut adjusted = vec![0.0; tests.len()];
+    let mut adjusted = vec![Adjusted { p_value: 1.0, confidence: CONFIDENCE }; tests.len()];
     let mut least = 0.0_f64;
     for (rank, index) in order.iter().enumerate() {
+        let (p_value, weight) = tests[*index];
         let remaining: f64 = order[rank..].iter().map(|at| tests[*at].1).sum();
-        least = least.max((by_weight(index) * remaining).min(1.0));
-        adjusted[*index] = least;
+        let own = by_weight(index) * remaining;
+        // An adjusted p-value is never below that of an earlier hypothesis.
+        let times = if least > own { least / p_value } else { remaining / weight };
+        least = least.max(own);
+        adjusted[*index] = Adjusted { p_value: least.min(1.0), confidence: 1.0 - (1.0 - CONFIDENCE) / times };
     }
     adjusted
+}
+
+/// The figure with an interval of another confidence. `figure` must have a 95 % interval of Student's t.
+/// Without an interval, it remains unchanged.
+pub fn with_confidence(figure: &Estimate, confidence: f64) -> Estimate {
+    let Some((variance, count)) = variance_of(figure) else { return *figure };
+    let half = variance.sqrt() * student_within(confidence, count as f64 - 1.0);
+    Estimate { low: Some(figure.estimate - half), high: Some(figure.estimate + half), ..*figure }
 }
 
 /// The variance of a figure, computed from the interval of the figure, and the number of rounds (or batches)
@@ -288,15 +325,42 @@ mod tests {
     #[test]
     fn holm_by_hand() {
         let adjusted = holm(&[0.04, 0.01, 0.03]);
-        let expected = [0.06, 0.03, 0.06];
-        for (got, wanted) in adjusted.iter().zip(expected) {
-            assert!((got - wanted).abs() < 1e-12, "{adjusted:?}");
+        // Three hypotheses remain, then two. The last p-value alone would become 0.04.
+        let expected = [(0.06, 1.5), (0.03, 3.0), (0.06, 2.0)];
+        for (got, (p_value, times)) in adjusted.iter().zip(expected) {
+            assert!((got.p_value - p_value).abs() < 1e-12, "{adjusted:?}");
+            assert!((got.confidence - (1.0 - 0.05 / times)).abs() < 1e-12, "{adjusted:?}");
         }
-        assert_eq!(holm(&[]), Vec::<f64>::new());
+        assert_eq!(holm(&[]), []);
         // The first hypothesis has three quarters of the weight: 0.03 ÷ 0.75. The second one then has the
         // whole weight, so its p-value does not change.
         let adjusted = weighted_holm(&[(0.03, 3.0), (0.2, 1.0)]);
-        assert!((adjusted[0] - 0.04).abs() < 1e-12 && (adjusted[1] - 0.2).abs() < 1e-12, "{adjusted:?}");
+        let p_values = [adjusted[0].p_value, adjusted[1].p_value];
+        assert!((p_values[0] - 0.04).abs() < 1e-12 && (p_values[1] - 0.2).abs() < 1e-12, "{adjusted:?}");
+    }
+
+    #[test]
+    fn intervals_with_adjusted_confidence_agree_with_adjusted_p_values() {
+        let mut random = Random::new(11);
+        let mut called = 0;
+        for _ in 0..300 {
+            let mut figure = || {
+                let (estimate, half) = (6.0 * (random.unit() - 0.5), random.unit());
+                let (low, high) = (Some(estimate - half), Some(estimate + half));
+                Estimate { estimate, low, high, trials: 3 + (40.0 * random.unit()) as u32 }
+            };
+            let figures: Vec<Estimate> = (0..8).map(|_| figure()).collect();
+            let test = |(index, one): (usize, &Estimate)| {
+                (Contrast::of(one).p_value.expect("rounds"), if index < 2 { 4.0 } else { 1.0 })
+            };
+            let tests: Vec<(f64, f64)> = figures.iter().enumerate().map(test).collect();
+            for (figure, adjusted) in figures.iter().zip(weighted_holm(&tests)) {
+                let shown = with_confidence(figure, adjusted.confidence);
+                assert_eq!(shown.excludes(0.0), adjusted.p_value < 0.05, "{figure:?} {adjusted:?}");
+                called += usize::from(shown.excludes(0.0));
+            }
+        }
+        assert!((240..2160).contains(&called), "{called} of 2400");
     }
 
     /// The share of simulated runs whose interval contains the truth.

@@ -91,7 +91,7 @@ mod tests {
     fn a_failure_on_a_quiet_machine_is_not_retried() {
         let (words, count, noted) = attempts(false, 1);
         let words = words.expect("it fails");
-        assert!(words.starts_with("complaint 1\nThe machine is not to blame: "), "{words}");
+        assert!(words.starts_with("complaint 1\n"), "{words}");
         assert_eq!((count, noted.len()), (1, 0));
     }
 

@@ -1,7 +1,7 @@
 //! Server-sent events: the event stream format of the WHATWG HTML standard, section 9.2.6.
 //!
-//! A stream is a sequence of lines that end with CR, LF or CRLF. An empty line ends an event. An event
-//! without a `data` line is none, such as a comment that keeps the connection open.
+//! A stream is a sequence of lines that end with CR, LF or CRLF. An empty line ends an event. Without a
+//! `data` line, there is no event, for example if a comment keeps the connection open.
 
 use memchr::memchr2;
 use std::ops::Range;
@@ -16,8 +16,8 @@ pub const LAST_EVENT_ID: &str = "last-event-id";
 pub enum Step {
     /// The input is used up: call again with the next bytes. No bytes need to be kept.
     NeedMore,
-    /// A part of the value of a `data` field, at this position in the input. It can be empty. A new line of
-    /// data begins if `begins` is true: after the first, the data have a line feed between lines.
+    /// A part of the value of a `data` field, at this position in the input. It can be empty. If `begins` is
+    /// true, a new line of data begins. Lines of data are joined by line feeds.
     Data {
         /// The part.
         data: Range<usize>,
@@ -43,7 +43,7 @@ pub struct Decoder {
     place: Place,
     /// The field's name, while it is read.
     name: Name,
-    /// Number of bytes of the name that were read. At the start of a stream, of the byte order mark.
+    /// Number of bytes of the name (at the start of a stream, of the byte order mark) that were read.
     read: u8,
     /// True if the byte before was CR: an LF after it belongs to the same line end.
     after_cr: bool,
@@ -68,7 +68,7 @@ enum Place {
     Value,
 }
 
-/// What the name of a field is so far.
+/// The name of a field, as far as it was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Name {
     Data,
@@ -81,7 +81,7 @@ enum Name {
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 impl Decoder {
-    /// Decodes the next event from the front of `input`. Returns the number of bytes consumed too.
+    /// Decodes the next event from the front of `input`. Also returns the number of bytes consumed.
     pub fn advance(&mut self, input: &[u8]) -> (usize, Step) {
         let mut at = 0;
         while let Some(&byte) = input.get(at) {
@@ -94,7 +94,7 @@ impl Decoder {
                     (self.read, at) = (self.read + 1, at + 1);
                 }
                 Place::Start => {
-                    // A part of a mark is an unknown field.
+                    // An incomplete byte order mark makes the field unknown.
                     let is_broken = self.read > 0 && self.read < 3;
                     self.place = if is_broken { Place::Name } else { Place::Line };
                     self.name = Name::Other;

@@ -1,30 +1,30 @@
 //! Events of language models: which of them have content, and how a stream ends.
 //!
 //! OpenAI's chat completions and responses, and Anthropic's messages, put JSON into the data of server-sent
-//! events. Gateways rebuild it, so [`Scan`] looks only for a few keys, wherever they are, and accepts any
-//! white space. It need not know which of the APIs it reads.
+//! events. Gateways rebuild the JSON, so [`Scan`] looks only for a few keys, at any place, and accepts any
+//! white space. It works without knowing the API.
 
 use memchr::memchr2;
 
-/// What the data of an event say.
+/// Content of the data of an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Scanned {
     /// The event has text of the model that is not empty.
     pub has_content: bool,
-    /// The event is one of OpenAI's responses that has no new text, though it can repeat text of events
-    /// before it, as `response.output_text.done` does.
+    /// The event has no new text, but can repeat text of earlier events, like `response.output_text.done` of
+    /// OpenAI's responses.
     pub repeats: bool,
     /// The event announces the end of the stream: `[DONE]`, `response.completed`, `response.incomplete` or
     /// `message_stop`.
     pub ends: bool,
     /// The event reports that the model has failed.
     pub is_error: bool,
-    /// Number of tokens of the response so far. Some events have a number that a later one replaces.
+    /// Number of tokens of the response so far. A later number replaces an earlier one.
     pub usage: Option<u64>,
 }
 
-/// Reads the data of events, one after another, in any parts. It allocates nothing, because a load has one
-/// for each stream.
+/// Reads the data of events, one event after another, in pieces of any size. It allocates nothing, because a
+/// load has a `Scan` for each stream.
 #[derive(Debug, Clone, Copy)]
 pub struct Scan {
     /// The first bytes of the current string, or of the last one.
@@ -45,11 +45,11 @@ pub struct Scan {
     found: Scanned,
 }
 
-/// Longest word that is looked at. The longest type of an event is shorter.
+/// Maximum length of a word that is compared, bytes. All types of events are shorter.
 const LONGEST: usize = 48;
 /// The data of the last event of a chat completion.
 const DONE: &[u8] = b"[DONE]";
-/// Value of [`Scan::done`] if the data are others.
+/// Value of [`Scan::done`] if the data are not [`DONE`].
 const DIFFERS: u8 = u8::MAX;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,7 +119,7 @@ impl Scan {
         }
     }
 
-    /// Called when the event has ended. Returns what it says. The next part belongs to the next event.
+    /// Called when the event has ended. Returns its content. The next part belongs to the next event.
     pub fn end(&mut self) -> Scanned {
         let mut found = self.found;
         found.ends |= usize::from(self.done) == DONE.len();
@@ -215,7 +215,7 @@ impl Scan {
     }
 }
 
-/// The meaning of a key. `is_top` is true if it is one of the whole event, and not of an object in it.
+/// The meaning of a key. `is_top` is true if the key is at the top level of the event.
 fn key(word: &[u8], is_top: bool) -> Key {
     match word {
         b"content" | b"text" | b"delta" | b"arguments" | b"partial_json" | b"thinking"

@@ -1,12 +1,12 @@
-//! `abort-ignored`: clients leave, and the upstream goes on to send tokens to a gateway.
+//! `abort-ignored`: clients leave, and the upstream keeps sending tokens to the gateway.
 
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, percent, tokens};
 use crate::Trial;
 use hoptax_stats::share;
 
 const CODE: &str = "abort-ignored";
-/// Smallest number of extra tokens for each stream that a client left. The upstream of a gateway learns one
-/// or two tokens later than that of direct that the client has left.
+/// Smallest number of extra tokens to report, per stream that a client left. Via any gateway, the upstream
+/// notices one or two tokens later than directly that the client has left.
 const FEWEST: f64 = 4.0;
 /// Limit for the extra tokens ÷ the tokens that the upstream sent.
 const SHARE: f64 = 0.1;
@@ -16,14 +16,14 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients left streams of tokens, and for each of them the upstream sent at least {FEWEST} tokens \
-             more via a gateway than directly, which are more than {} of all tokens that it sent",
+            "clients left streams of tokens, and for each such stream the upstream sent at least {FEWEST} \
+             tokens more via a gateway than directly. These are more than {} of all tokens that it sent",
             percent(SHARE)
         ),
         seen: "Model providers charge for tokens that nobody reads.",
         advice: "Let the gateway close its request to the upstream when the client has left (nginx: \
-                 `proxy_ignore_client_abort off`). If it reads on in order to fill a cache or a log, report \
-                 the tokens as a cost of its settings.",
+                 `proxy_ignore_client_abort off`). If it keeps reading to fill a cache or a log, report the \
+                 tokens as a cost of its settings.",
     }
 }
 
@@ -53,7 +53,7 @@ fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<Findi
         ]),
         message: format!(
             "Clients left {} of the streams. For each of them, the upstream sent {extra:.1} tokens more via \
-             the gateway than directly: {} of its tokens were for nobody. So the gateway reads responses on \
+             the gateway than directly: nobody read {} of its tokens. So the gateway keeps reading responses \
              after the client has left.",
             percent(left),
             percent(share_of_all)

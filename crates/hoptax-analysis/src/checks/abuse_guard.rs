@@ -33,7 +33,7 @@ fn of_case((case, trials): Measured<'_>) -> Option<Finding> {
         evidence: evidence([("connections", calmed.into()), ("trials", affected.into())]),
         message: format!(
             "The {who} ended {ended} with ENHANCE_YOUR_CALM, in {affected} of {} trials: it took the load \
-             for an attack. The figures show its guard, and not its cost.",
+             for an attack. The figures show its protection against attacks, not its cost.",
             trials.len()
         ),
         ..about(CODE, Severity::Void, &case.case)

@@ -9,7 +9,7 @@ use hoptax_stats::share;
 const CODE: &str = "connections-recycled";
 /// Limit for ended connections ÷ requests.
 const RECYCLED: f64 = 1e-4;
-/// Smallest number of ended connections. Fewer can be those of a single reload.
+/// Smallest number of ended connections. A single reload can end fewer.
 const FEWEST: u64 = 5;
 
 pub(super) fn rule() -> Rule {
@@ -55,7 +55,7 @@ impl Ended {
                 Some(http2) => {
                     (http2.goaways.saturating_sub(http2.calmed), http2.unprocessed, load.lifetime.sent)
                 }
-                // Connections whose request failed are those of `errors`.
+                // The finding `errors` covers connections whose request failed.
                 None => (
                     load.connections.closed_by_peer.saturating_sub(load.counts.resets),
                     load.connections.closed_on_reuse,

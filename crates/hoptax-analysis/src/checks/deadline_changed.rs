@@ -1,7 +1,7 @@
 //! `deadline-changed`: calls reach the upstream via a gateway without their deadline, or with another one.
 //!
 //! Direct's calls show the deadlines that clients send. A gateway may subtract the time that a call has spent
-//! in it. No call has spent more than the longest response time.
+//! in it, which is at most the longest response time.
 
 use super::{Finding, Measured, Rule, Severity, Subject, about, duration_in_words, evidence, percent};
 use crate::Trial;
@@ -14,7 +14,7 @@ const CODE: &str = "deadline-changed";
 /// Limit for the change of a deadline, and for the share of calls that lost theirs. Gateways round deadlines
 /// to other units.
 const CHANGED: f64 = 0.01;
-/// Limit for the number of calls without deadline, in standard deviations of a count (Poisson). Of a mix of
+/// Limit for the number of calls without deadline, in standard deviations of a count (Poisson). With several
 /// targets, the share of calls with a deadline scatters.
 const SCATTER: f64 = 5.0;
 
@@ -23,13 +23,13 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "of the gRPC calls via a gateway, more than {} reached the upstream without the deadline that \
-             clients had sent, or some with a longer one, or some with one shorter by more than {} and the \
-             longest response time",
+            "more than {} of the gRPC calls via a gateway reached the upstream without their deadline, or \
+             some with a longer deadline, or some with one that was shorter by more than {} and by more than \
+             the longest response time",
             percent(CHANGED),
             percent(CHANGED)
         ),
-        seen: "Without its deadline, an upstream works on for calls that clients have given up. With a \
+        seen: "Without the deadline, an upstream keeps working on calls that clients have given up. With a \
                shorter one, it gives up calls that clients still wait for.",
         advice: "Let the gateway pass `grpc-timeout`, and compare its own time limits with the plan's \
                  `deadline`.",
@@ -90,7 +90,10 @@ fn of_pair((case, trials): Measured<'_>, direct: Measured<'_>) -> Option<Finding
         }),
         longer.map(|now| {
             let (before, now) = (shown(sent.most_ns), shown(now.most_ns));
-            format!("Deadlines of {before} reached the upstream as {now}, so it works on for nobody.")
+            format!(
+                "Deadlines of {before} reached the upstream as {now}, so it keeps working when clients have \
+                 given up."
+            )
         }),
         shorter.map(|now| {
             let (before, now) = (shown(sent.least_ns), shown(now.least_ns));

@@ -45,7 +45,7 @@ pub(super) fn rule() -> Rule {
             ms(MODE.1)
         ),
         seen: "A program that writes head and body separately without TCP_NODELAY waits for an \
-               acknowledgement, for 40 ms with Linux. The figures compare a setting of sockets.",
+               acknowledgement, for 40 ms with Linux. The figures then compare a socket setting.",
         advice: "Set TCP_NODELAY in the program that sends in two pieces (`tcp_nodelay`, `setTcpNoDelay`), \
                  or let it write head and body at once.",
     }

@@ -38,9 +38,9 @@ pub(super) fn rule() -> Rule {
             "more than {0} of the gateway's answers have another status than direct's, or their mean body \
              length differs by more than {0}, and by more than {ERRORS} standard errors. Differences that a \
              feature is meant to cause do not count: shorter bodies with `gzip`, and rejections that a \
-             `rate-limit` explains. With `varies: true`, of event streams, and if a body was compressed \
-             before the first trial, a length counts only if it is more than {1} outside of the lengths seen \
-             then. It is a warning",
+             `rate-limit` explains. With `varies: true`, with event streams, or if a body was compressed \
+             before the first trial, a length counts only if it is more than {1} outside of the lengths that \
+             were seen before the first trial. It is a warning",
             percent(DIFFERENT),
             percent(LOOSE)
         ),
@@ -67,8 +67,8 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: Measured<'_>) -> Op
     let is_refused = tunnel_refused::is_raised(subject, via.0) || retries_multiply::is_raised(via);
     let statuses = statuses(via, direct, features).filter(|_| !is_limited && !is_refused);
     let expected = Expected::new(subject, &via.0.gateway);
-    // Streams that end with the load have as many messages as arrived until then. WebSockets have no body.
-    // A stream of tokens with a false end is short.
+    // Streams that end with the load have a varying number of messages. WebSockets have no body. A stream of
+    // tokens with a false end is short.
     let is_short = false_end::is_raised(via, direct);
     let has_bodies = !subject.has_open_ended_streams() && !subject.has_websockets() && !is_short;
     let is_compared = has_bodies && !features.contains(&Feature::Gzip);

@@ -16,8 +16,8 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "in most trials via a gateway, more than {} of the messages of event streams or WebSockets, and \
              more than twice direct's share, arrived in one read with the message before them or inside it, \
-             although they were due at different times, and neither `stream-buffered` nor \
-             `first-event-held` of a token is raised",
+             although they were due at different times. Not raised together with `stream-buffered`, or with \
+             `first-event-held` for a token",
             percent(TOGETHER)
         ),
         seen: "Pages that show each event as it arrives then show several at once.",

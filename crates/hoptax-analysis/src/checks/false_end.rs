@@ -1,4 +1,4 @@
-//! `false-end`: the upstream breaks a stream of tokens off, and a gateway ends it as if it were whole.
+//! `false-end`: the upstream breaks off a stream of tokens, and a gateway ends it as if it were complete.
 
 use super::tokens::{self, BROKEN};
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, is_more, percent, percent_or_none};
@@ -15,9 +15,9 @@ pub(super) fn rule() -> Rule {
         when: "the upstream failed within streams of tokens, far fewer of them failed for clients of a \
                gateway than directly, and tokens are missing in streams that announced their end"
             .into(),
-        seen: "A client then takes a part of an answer for all of it, and no load generator notices.",
+        seen: "A client then takes a partial answer for a complete one, and no load generator notices.",
         advice: "Let the gateway pass the failure: an error event, or a connection that is closed within the \
-                 response. Clients then know that the answer is a part.",
+                 response. Clients then know that the answer is incomplete.",
     }
 }
 
@@ -44,8 +44,7 @@ fn of_pair((case, via): Measured<'_>, (direct, of_direct): Measured<'_>) -> Opti
     let (broken_share, broken_directly) = (broken(&upstream)?, broken(&upstream_directly)?);
     let (failed, failed_directly) = (failed_share(case)?, failed_share(direct)?);
     let (counts, lost) = (case.counts.as_ref()?, case.messages.as_ref()?.lost);
-    // The number of failures if, of the streams that the upstream broke off, as large a share failed as
-    // directly.
+    // Expected number of failures, if broken streams fail for clients as often as directly.
     let expected = share(failed_directly * broken_share, broken_directly)? * counts.scheduled as f64;
     let is_hidden = is_more(expected as u64, failures(counts), 1.0) && expected >= 1.0;
     let scale = share(counts.scheduled as f64, direct.counts.as_ref()?.scheduled as f64)?;
@@ -63,7 +62,7 @@ fn of_pair((case, via): Measured<'_>, (direct, of_direct): Measured<'_>) -> Opti
         message: format!(
             "The upstream broke off {} of the streams via the gateway, and {} failed for clients; directly, \
              it broke off {} and {} failed. {lost} tokens are missing in streams that announced their end. \
-             So the gateway ends broken streams as if they were whole.",
+             So the gateway ends broken streams as if they were complete.",
             percent(broken_share),
             percent_or_none(failed),
             percent(broken_directly),

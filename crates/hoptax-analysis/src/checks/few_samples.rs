@@ -41,7 +41,7 @@ fn doubtful(samples: u64, of: &[Statistic]) -> Vec<Statistic> {
 }
 
 fn shown(of_messages: bool, (case, _): Measured<'_>) -> Option<Finding> {
-    // The response times of streams that end with the load say nothing.
+    // Streams that end with the load have no meaningful response times.
     let samples = match of_messages {
         true => message_samples(case)?,
         false => case.response_time.as_ref()?.samples,

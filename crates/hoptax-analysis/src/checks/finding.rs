@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// A finding about a case that makes all its figures doubtful. Callers add evidence and message, and an
-/// advice if that of the rule does not fit.
+/// advice if the rule's advice does not fit.
 pub(super) fn about(code: &'static str, severity: Severity, case: &str) -> Finding {
     Finding {
         code,

@@ -8,7 +8,7 @@ use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, time_in
 use hoptax_record::Times;
 
 const CODE: &str = "first-event-held";
-/// Shortest wait to report, µs. Shorter ones are work, or chance.
+/// Shortest wait to report, µs. Shorter ones can be processing time, or chance.
 const LEAST_US: f64 = 5_000.0;
 /// Limit for the wait ÷ the median age of all tokens. Below it, the other tokens are late too.
 const MORE: f64 = 5.0;
@@ -20,13 +20,13 @@ pub(super) fn rule() -> Rule {
         when: format!(
             "via a gateway, the first token of at least nine in ten streams is more than {} older on its \
              arrival than directly, and the median of this wait is {MORE} times the median age of all \
-             tokens. Or the first event, which has no content, arrives as late, apart from what the way of \
-             the request adds",
+             tokens. Or the first event, which has no content, arrives as late, not counting the delay of \
+             requests",
             time_in_words(LEAST_US)
         ),
         seen: "One AI gateway sleeps for 25 ms before the first event of each stream.",
-        advice: "Look for a sleep, a smallest number of bytes or a check of the response's beginning in the \
-                 gateway's settings or source. If it is intended, report it as a part of the time to the \
+        advice: "Look in the gateway's settings or source for a sleep, a minimum number of bytes, or a check \
+                 of the first bytes of responses. If it is intended, report it as a part of the time to the \
                  first content.",
     }
 }
@@ -48,8 +48,9 @@ fn waits((_, via): Measured<'_>, (_, direct): Measured<'_>) -> Option<[[f64; 3];
         Some(quantiles_us(via, times, [0.1, 0.5, 0.9])?.map(|us| us - of_direct))
     };
     let [token, content] = [added(Times::FirstAge)?, added(Times::FirstMessage)?];
-    // The first content is later for two reasons: the way of the request is longer, and the token is older.
-    // The difference is the way of the request; it also delays the first event.
+    // The gateway delays the first content on the way of the request and on the way back. The age of the
+    // token is only the way back. The difference is the way of the request, which also delays the first
+    // event.
     let way = content[1] - token[1];
     Some([token, added(Times::FirstEvent)?.map(|us| us - way)])
 }

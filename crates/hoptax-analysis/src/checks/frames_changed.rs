@@ -1,11 +1,11 @@
-//! `frames-changed`: a gateway adds what keeps streams alive, or removes it: pings of WebSockets, and
+//! `frames-changed`: a gateway adds or removes frames that keep streams alive: pings of WebSockets, and
 //! comments of event streams. If comments are missing, `silence` is raised instead.
 //!
 //! If a gateway splits or merges messages, they lack their numbers or are lost, and `messages-differ` is
 //! raised. Clients see only whole messages, so the check cannot see that a gateway changes fragments.
 //!
 //! Many servers send pings to all connections at once, at long intervals. Then one trial has many and another
-//! has none, without a gateway's doing. So the side with more must have some in each trial.
+//! has none, whatever the gateway does. So the side with more must have some in each trial.
 
 use super::{Finding, Measured, Rule, Severity, Subject, about, evidence, is_more};
 use crate::Trial;
@@ -21,9 +21,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note if they are added".into(),
         when: format!(
-            "for as many messages, clients received far more or fewer pings of WebSockets, or far more \
-             comments of event streams, via a gateway than directly. At least {FEWEST} must be missing, and \
-             each trial of the side with more must have some"
+            "for the same number of messages, clients received far more or fewer pings of WebSockets, or far \
+             more comments of event streams, via a gateway than directly. At least {FEWEST} must be missing, \
+             and the side with more must have some in each trial"
         ),
         seen: "A gateway that answers pings itself hides from the server that a client is gone.",
         advice: "If pings are missing, idle limits behind the gateway may end streams: let it pass them. If \
@@ -43,7 +43,7 @@ type Kind = (&'static str, fn(&MessageCounts) -> u64);
 
 const KINDS: [Kind; 2] = [("pings", |counts| counts.pings), ("comments", |counts| counts.comments)];
 
-/// True if each trial has some.
+/// True if each trial has some of these frames.
 pub(super) fn in_each(trials: &[Trial<'_>], of: fn(&MessageCounts) -> u64) -> bool {
     trials.iter().all(|trial| trial.load.messages.as_ref().is_some_and(|messages| of(&messages.counts) > 0))
 }
@@ -114,7 +114,7 @@ mod tests {
         insta::assert_snapshot!(texts(&raised(&run((100, 0), (0, 0)), CODE)));
         let findings = raised(&run((0, 0), (0, 3)), CODE);
         assert_eq!((findings.len(), findings[0].severity), (1, Severity::Note));
-        assert!(findings[0].message.contains("the gateway adds some"), "{findings:?}");
+        insta::assert_snapshot!(texts(&findings));
     }
 
     #[test]

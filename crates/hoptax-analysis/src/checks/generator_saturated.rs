@@ -189,9 +189,8 @@ mod tests {
     fn raised_by_a_busy_worker_and_not_by_a_light_load() {
         let run = Run::closed(32).with([via("nginx", 0), via("nginx", 1).generator_busy(93)]);
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings[0].evidence["generator_utilisation"], 0.93);
-        assert_eq!(findings[0].case.as_deref(), Some("nginx, closed loop, 32 connections"));
         let mut run = Run::with_load(vec![open_point(1000.0, 8, 1)]);
         run.push(via("nginx", 0).all_at_us(200).send_lag_us(15).generator_busy(80));
         assert_eq!(raised(&run, CODE), [], "a light load");

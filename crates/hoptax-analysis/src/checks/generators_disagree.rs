@@ -46,7 +46,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let apart: Vec<_> = known
         .iter()
         .zip(adjusted)
-        .map(|((index, _), p_value)| (&compared[*index], p_value))
+        .map(|((index, _), adjusted)| (&compared[*index], adjusted.p_value))
         .filter(|((_, least, one), p_value)| *p_value < ALPHA && one.difference.estimate.abs() > *least)
         .collect();
     // Each case is reported with the pair of generators that differs most.

@@ -3,8 +3,8 @@
 //! The check looks for three signs. If a gateway answers the requests of a connection in their order, a slow
 //! response delays those behind it: responses of direct overtake each other, and those of the gateway do not.
 //! If streams wait for another reason, such as a lost segment or a full window, the gateway adds more to
-//! requests that share few connections than to as many requests in flight on many connections. The third sign
-//! is in [`long_prompts`].
+//! requests that share few connections than to the same number of requests in flight on many connections. The
+//! third sign is in [`long_prompts`].
 
 use super::long_prompts::{self, Waits};
 use super::workers_starved::busy_threads;
@@ -15,7 +15,7 @@ use crate::trials::pairs::{Added, Pairs};
 use crate::{Case, Load, Trial};
 use hoptax_plan::{Metric, connections_in_words};
 use hoptax_stats::{Contrast, Estimate, Statistic, holm, share};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const CODE: &str = "head-of-line";
 const ADVICE: &str = "Use more connections with fewer streams each, or report this as a cost of the \
@@ -25,14 +25,14 @@ const ADVICE: &str = "Use more connections with fewer streams each, or report th
 const OVERTAKEN: f64 = 0.01;
 /// Limit for the gateway's share of overtaken responses ÷ direct's share.
 const IN_ORDER: f64 = 0.1;
-/// Smallest number of overtaken responses that direct's share lets expect of the gateway. If 50 are expected,
-/// chance leaves 5 or fewer with a probability below 10⁻¹⁵ (Poisson).
+/// Smallest number of overtaken responses to expect of the gateway, computed from direct's share. If 50 are
+/// expected, chance leaves 5 or fewer with a probability below 10⁻¹⁵ (Poisson).
 const EXPECTED: f64 = 50.0;
 /// Limit for the time that requests wait ÷ the response time. It is chosen, not derived: a shorter wait
 /// hardly changes which gateway a user prefers. The intervals decide whether there is a wait at all.
 const LONGER: f64 = 0.1;
-/// The percentiles at which loads are compared. A slow response delays the requests behind it: many of them,
-/// or only the slowest.
+/// The percentiles at which loads are compared. Depending on how often responses are slow, many requests
+/// wait, or only a few.
 const COMPARED: [(Statistic, Metric); 3] = [
     (Statistic::P50, Metric::AddedP50),
     (Statistic::P90, Metric::AddedP90),
@@ -44,14 +44,15 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "at least {} of direct's responses, but less than a tenth as many of the gateway's, came after \
-             the response to a later request of their connection, and the gateway's mean response time is \
-             more than {} longer. Or the gateway adds more if as many requests in flight share fewer \
-             connections of HTTP/2: by more than chance explains (p < {ALPHA}, adjusted for p50, p90 and p99 \
-             of all cases), by more than {} of the response time and the noise floor, and although as many \
-             of its threads are busy. Or prompts of streams of tokens differ in length by a factor of \
-             {lengths}, the gateway adds at least {least} to the p50 of the longest, and at least {least} \
-             more to the p99 of the shortest than to their p50, but at most twice as much as to the longest",
+            "at least {} of direct's responses came after the response to a later request of their \
+             connection, but less than a tenth as many of the gateway's did, and the gateway's mean response \
+             time is more than {} longer. Or the gateway adds more time if the same number of requests in \
+             flight share fewer HTTP/2 connections. The difference is larger than chance explains (p < \
+             {ALPHA}, adjusted for p50, p90 and p99 of all cases), and larger than {} of the response time \
+             and than the noise floor, although no fewer of its threads are busy. Or prompts of streams of \
+             tokens differ in length by a factor of {lengths}, the gateway adds at least {least} to the p50 \
+             of the longest, and at least {least} more to the p99 of the shortest than to their p50, but at \
+             most twice as much as to the longest",
             percent(OVERTAKEN),
             percent(LONGER),
             percent(LONGER),
@@ -67,10 +68,10 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let longer = longer_over_fewer(subject);
     let of_pair = |(via, direct): (Measured<'_>, Measured<'_>)| {
         let in_order = in_order(via, direct);
-        let longer = longer.iter().find(|one| one.few.case == via.0.case);
+        let longer: Vec<&Longer<'_>> = longer.iter().filter(|one| one.few.case == via.0.case).collect();
         let waits = long_prompts::waits(subject, via.0);
-        let is_found = in_order.is_some() || longer.is_some() || waits.is_some();
-        is_found.then(|| finding(via.0, in_order, longer, waits.as_ref()))
+        let is_found = in_order.is_some() || !longer.is_empty() || waits.is_some();
+        is_found.then(|| finding(via.0, in_order, &longer, waits.as_ref()))
     };
     subject.pairs().filter_map(of_pair).collect()
 }
@@ -107,7 +108,8 @@ fn in_order(via: Measured<'_>, direct: Measured<'_>) -> Option<InOrder> {
     (is_slower && of_gateway < IN_ORDER * of_direct).then_some(InOrder { of_gateway, of_direct })
 }
 
-/// How much more a gateway adds over few connections than over many, with as many requests in flight.
+/// How much more a gateway adds at one percentile over few connections than over many, with the same number
+/// of requests in flight.
 struct Longer<'a> {
     few: &'a Case,
     many: &'a Case,
@@ -116,11 +118,13 @@ struct Longer<'a> {
     difference: Estimate,
     /// `difference` ÷ the response time over few connections.
     share: f64,
-    /// Whether the gateway's busy threads are known. Then as many were busy over few connections.
+    /// True if the number of the gateway's busy threads is known. It was then not smaller over few
+    /// connections.
     threads_are_known: bool,
 }
 
-/// The load with as many requests in flight, and the most connections: a gateway's case with direct's.
+/// The load with the same number of requests in flight and the most connections: the gateway's case, and
+/// direct's.
 fn over_more<'a>(subject: &Subject<'a>, few: &Case) -> Option<(Measured<'a>, Measured<'a>)> {
     let load = &few.load;
     let is_like = |other: &Load| {
@@ -141,7 +145,7 @@ fn compared<'a>(
     (via, direct): (Measured<'a>, Measured<'a>),
 ) -> Vec<(Longer<'a>, Metric)> {
     let Some((many, many_direct)) = over_more(subject, via.0) else { return Vec::new() };
-    // With fewer connections, fewer workers of the gateway may have one. Then they are the reason.
+    // With fewer connections, some workers of the gateway may have none. Then this explains the difference.
     let threads = busy_threads(via.1).zip(busy_threads(many.1));
     if threads.is_some_and(|(few, many)| few < many) {
         return Vec::new();
@@ -158,7 +162,8 @@ fn compared<'a>(
     COMPARED.into_iter().filter_map(at).collect()
 }
 
-/// The cases in which requests over few connections take longer, each at the percentile that shows it most.
+/// The cases in which requests over few connections take longer, with every percentile that shows it. To
+/// report only the largest difference would exaggerate: the largest of several estimates is usually too high.
 fn longer_over_fewer<'a>(subject: &Subject<'a>) -> Vec<Longer<'a>> {
     let all = subject.pairs().flat_map(|pair| compared(subject, pair));
     let known: Vec<(Longer<'a>, Metric, f64)> = all
@@ -172,19 +177,12 @@ fn longer_over_fewer<'a>(subject: &Subject<'a>) -> Vec<Longer<'a>> {
         let floor = subject.noise_floor.iter().find(|floor| floor.load.index == case.load.index)?;
         floor.get(metric)
     };
-    let mut longer: Vec<Longer<'a>> = Vec::new();
-    for ((one, metric, _), p_value) in known.into_iter().zip(adjusted) {
+    let longer = known.into_iter().zip(adjusted).filter_map(|((one, metric, _), adjusted)| {
         let floor = noise(one.few, metric).into_iter().chain(noise(one.many, metric)).fold(0.0, f64::max);
-        if p_value >= ALPHA || one.share <= LONGER || one.difference.estimate <= floor {
-            continue;
-        }
-        match longer.iter_mut().find(|known| known.few.case == one.few.case) {
-            Some(known) if known.share >= one.share => {}
-            Some(known) => *known = one,
-            None => longer.push(one),
-        }
-    }
-    longer
+        let is_longer = one.share > LONGER && one.difference.estimate > floor;
+        (is_longer && adjusted.p_value < ALPHA).then_some(one)
+    });
+    longer.collect()
 }
 
 impl InOrder {
@@ -203,51 +201,56 @@ impl InOrder {
     }
 }
 
-impl Longer<'_> {
-    fn in_words(&self) -> String {
-        let [few, many] =
-            [self.few, self.many].map(|case| connections_in_words(case.load.connections, case.load.streams));
-        let interval = self
-            .difference
-            .interval()
-            .map_or_else(String::new, |(low, high)| format!(" (95 % interval {low:.0} to {high:.0})"));
-        let or_worker = match self.threads_are_known {
+/// The differences of one case in words. `None` if there are none.
+fn longer_in_words(all: &[&Longer<'_>]) -> Option<String> {
+    let &&Longer { few, many, threads_are_known, .. } = all.first()?;
+    let in_words = |case: &Case| connections_in_words(case.load.connections, case.load.streams);
+    let difference = |(index, one): (usize, &&Longer<'_>)| {
+        let what = if index == 0 { "95 % interval " } else { "" };
+        let interval = one.difference.interval();
+        let interval = interval.map(|(low, high)| format!(" ({what}{low:.0} to {high:.0})"));
+        let at = one.statistic.name();
+        format!("{:.0} µs{} at {at}", one.difference.estimate, interval.unwrap_or_default())
+    };
+    let differences: Vec<String> = all.iter().enumerate().map(difference).collect();
+    Some(format!(
+        "With {} requests in flight, the gateway adds more over {} than over {}: {}. So streams of a \
+         connection wait for each other{}.",
+        few.load.concurrency(),
+        in_words(few),
+        in_words(many),
+        differences.join(", "),
+        match threads_are_known {
             true => "",
             false => ", or for a worker of the gateway that serves the whole connection",
-        };
-        format!(
-            "With {} requests in flight, the gateway adds {:.0} µs{interval} more to the {} over {few} than \
-             over {many}. So streams of a connection wait for each other{or_worker}.",
-            self.few.load.concurrency(),
-            self.difference.estimate,
-            self.statistic.name()
-        )
-    }
+        }
+    ))
+}
 
-    fn evidence(&self) -> [(&'static str, Value); 6] {
-        [
-            ("compared_with", self.many.case.clone().into()),
-            ("statistic", self.statistic.name().into()),
-            ("difference_us", self.difference.estimate.into()),
-            ("low_us", self.difference.low.into()),
-            ("high_us", self.difference.high.into()),
-            ("share", self.share.into()),
-        ]
-    }
+/// The evidence of [`longer_in_words`].
+fn longer_evidence(all: &[&Longer<'_>]) -> Option<[(&'static str, Value); 2]> {
+    let difference = |one: &&Longer<'_>| {
+        let Estimate { estimate, low, high, .. } = one.difference;
+        let figures = json!({ "us": estimate, "low_us": low, "high_us": high, "share": one.share });
+        (one.statistic.name(), figures)
+    };
+    let compared_with = all.first()?.many.case.clone();
+    let differences: Value = all.iter().map(difference).collect();
+    Some([("compared_with", compared_with.into()), ("differences", differences)])
 }
 
 fn finding(
     case: &Case,
     in_order: Option<InOrder>,
-    longer: Option<&Longer<'_>>,
+    longer: &[&Longer<'_>],
     waits: Option<&Waits<'_>>,
 ) -> Finding {
-    let texts = in_order.map(InOrder::in_words).into_iter().chain(longer.map(Longer::in_words));
+    let texts = in_order.map(InOrder::in_words).into_iter().chain(longer_in_words(longer));
     let texts = texts.chain(waits.map(Waits::in_words));
-    let is_of_prompts = in_order.is_none() && longer.is_none();
+    let is_of_prompts = in_order.is_none() && longer.is_empty();
     let mut evidence = evidence([("limit", LONGER.into())]);
     evidence.extend(in_order.map(InOrder::evidence).into_iter().flatten());
-    evidence.extend(longer.map(Longer::evidence).into_iter().flatten());
+    evidence.extend(longer_evidence(longer).into_iter().flatten());
     evidence.extend(waits.map(Waits::evidence).into_iter().flatten());
     Finding {
         evidence,
@@ -272,6 +275,7 @@ mod tests {
     use hoptax_format::record::Http2Tally;
     use hoptax_format::spec::HttpVersion;
     use hoptax_plan::LoadPoint;
+    use std::iter::repeat_n;
 
     const ROUNDS: u32 = 5;
 
@@ -338,10 +342,33 @@ mod tests {
         let findings = raised(&matched([400, 150], [Some(1); 2], 2), CODE);
         let evidence = &findings[0].evidence;
         assert_eq!(evidence["compared_with"], "nginx, closed loop, 8 connections, HTTP/2");
-        let difference = evidence["difference_us"].as_f64().expect("a number");
+        let difference = evidence["differences"]["p50"]["us"].as_f64().expect("a number");
         assert!((245.0..256.0).contains(&difference), "{difference}");
         insta::assert_snapshot!(texts(&findings));
         insta::assert_snapshot!(texts(&raised(&matched([400, 150], [None; 2], 2), CODE)));
+    }
+
+    /// Over one connection, 6 % of the requests take 5 ms.
+    #[test]
+    fn each_percentile_that_shows_the_wait_is_named() {
+        let differences = |others_us: u64| {
+            let mut run = Run::with_load(vec![http2(1, 8), http2(8, 1)]);
+            for round in 0..ROUNDS {
+                let jitter = u64::from(round % 2);
+                let times = repeat_n(others_us + jitter, 940).chain(repeat_n(5000 + jitter, 60));
+                for load in 0..2 {
+                    run.direct_trials(round, |trial| trial.at_load(load).all_at_us(100));
+                }
+                run.push(via("nginx", round).response_times_us(times));
+                run.push(via("nginx", round).at_load(1).all_at_us(150 + jitter));
+            }
+            let differences = raised(&run, CODE)[0].evidence["differences"].clone();
+            let all = differences.as_object().expect("figures of percentiles");
+            let us = |one: &Value| one["us"].as_f64().expect("a number");
+            all.iter().map(|(at, one)| format!("{at}: {:.0}", us(one))).collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(differences(200), "p50: 50, p90: 50, p99: 4850");
+        assert_eq!(differences(150), "p99: 4850");
     }
 
     #[test]

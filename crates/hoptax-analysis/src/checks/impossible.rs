@@ -231,7 +231,8 @@ fn littles_law((case, trials): Measured<'_>) -> Option<Finding> {
 /// the end of the measured time. On each stream, the requests that were due in the measured time fill that
 /// time, and the last of these requests can end later. In units of the measured time, all these requests
 /// together last at most `streams × (1 + longest ÷ measured)`. In addition, on each stream, one request may
-/// be counted only in the throughput or only in the response times. `streams` are those of all connections.
+/// be counted only in the throughput or only in the response times. `streams` is the number of streams of all
+/// connections together.
 fn edges(trial: &Trial<'_>, streams: f64) -> f64 {
     let longest = trial.response_time_us(Statistic::Max).unwrap_or(0.0) / 1e6;
     (1.0 + longest / trial.seconds()) * (1.0 + streams / (trial.completed as f64).max(1.0))

@@ -1,8 +1,8 @@
 //! Streams of tokens that wait while a gateway handles a long prompt: a sign of `head-of-line`.
 //!
-//! Of a mix, the figures of each target are known. A gateway that handles a prompt in one go, in the thread
-//! that forwards tokens, delays the streams that are open then, and no others: a few of them, by no more than
-//! it delays the prompt itself.
+//! In a mix, the figures of each target are known. Some gateways handle a whole prompt at once, in the thread
+//! that forwards tokens. This delays only streams that are open at that time: few of them, and by no more
+//! than the prompt itself is delayed.
 
 use super::{Subject, time_in_words};
 use crate::Case;
@@ -12,9 +12,10 @@ use serde_json::Value;
 
 /// Smallest length of a long prompt ÷ that of a short one.
 pub(super) const LENGTHS: u64 = 16;
-/// Shortest wait to report, µs. To read 1 MiB takes a plain proxy one or two ms.
+/// Shortest wait to report, µs. A plain proxy needs one or two ms to read 1 MiB.
 pub(super) const LEAST_US: f64 = 5_000.0;
-/// Limit for the wait of short prompts ÷ what the gateway adds to long ones. Two can follow each other.
+/// Limit for the wait of short prompts ÷ what the gateway adds to long ones. It is above 1, because two long
+/// prompts can follow each other.
 const MOST: f64 = 2.0;
 pub(super) const ADVICE: &str = "Measure again without the long prompts. If the others then do not wait, \
                                  give the gateway more workers, or let it forward prompts without parsing \

@@ -32,9 +32,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients paused while they read streams of tokens, at least {:.0} MiB of each stream and {:.0} \
-             MiB of the streams that can be paused at a time were not read, and a gateway's resident memory \
-             grew by at least {} of it since before the load",
+            "clients paused while they read streams of tokens. They left at least {:.0} MiB of each stream \
+             unread, and at least {:.0} MiB of all streams that can be paused at a time. The gateway's \
+             resident memory grew by at least {} of this since before the load",
             EACH / MIB,
             ALL / MIB,
             percent(SHARE)
@@ -118,7 +118,7 @@ fn of_case(subject: &Subject<'_>, (case, trials): Measured<'_>) -> Option<Findin
         message: format!(
             "While up to {streams:.0} clients did not read, the gateway's memory grew from {:.1} to {:.1} \
              MiB. This is {:.1} MiB for each of them: {} of the {:.1} MiB that it had not read. So the \
-             gateway reads on from the upstream, and keeps what its clients do not read.",
+             gateway keeps reading from the upstream, and stores what its clients do not read.",
             before / MIB,
             largest / MIB,
             each / MIB,

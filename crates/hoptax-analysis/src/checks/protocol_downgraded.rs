@@ -97,7 +97,7 @@ mod tests {
         let mut run = run(HttpVersion::Http2);
         run.push(via("direct", 0).first().upstream_versions(&[("1.1", 900), ("2", 100)]));
         run.push(via("hop-l4", 0).upstream_versions(&[("1.1", 1000)]));
-        // This gateway may speak what it likes.
+        // The plan does not prescribe the versions of this gateway.
         run.push(via("nginx", 0));
         insta::assert_snapshot!(texts(&raised(&run, CODE)));
     }

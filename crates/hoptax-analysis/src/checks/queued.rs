@@ -42,14 +42,14 @@ pub(super) fn rule() -> Rule {
             percent(GROWTH - 1.0),
             percent(MORE - 1.0)
         ),
-        seen: "With `maxconn 16`, HAProxy's added time was that of its queue, and no CPU was busy.",
+        seen: "With `maxconn 16`, requests spent HAProxy's added time in its queue, and no CPU was busy.",
         advice: "Raise the gateway's limit of upstream connections: `maxconn` (HAProxy), `max_conns` \
                  (nginx), circuit breakers (Envoy), connections per host (Caddy). Or use fewer connections.",
     }
 }
 
 pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    // The service time of a stream is that of its schedule, and not that of the upstream's work.
+    // The service time of a stream depends on its schedule, and not on the upstream's work.
     if subject.has_scheduled_streams() {
         return Vec::new();
     }
@@ -123,8 +123,8 @@ fn of_case(subject: &Subject<'_>, via: Measured<'_>, direct: &Case) -> Option<Fi
         ),
         advice: format!(
             "Raise the gateway's limit of {carriers}: `maxconn` (HAProxy), `max_conns` (nginx), circuit \
-             breakers (Envoy), connections per host (Caddy). Or use fewer {fewer} than this limit: the added \
-             time is then that of the gateway and not of its queue."
+             breakers (Envoy), connections per host (Caddy). Or use fewer {fewer} than this limit, so that \
+             requests do not wait in its queue."
         ),
         ..about(CODE, if flat.is_some() { Severity::Warning } else { Severity::Note }, &case.case)
     })

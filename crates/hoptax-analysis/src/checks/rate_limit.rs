@@ -86,7 +86,7 @@ impl Subject<'_> {
         if matches!(gateway, Some(GatewayKind::External { .. })) { &REJECTIONS } else { &REJECTIONS[..1] }
     }
 
-    /// Number of rejections with another status than those of limits.
+    /// Number of rejections whose status is not one of `of_limits`.
     fn rejected_otherwise(&self, of_limits: &[u16], counts: &Counts) -> u64 {
         let others = counts.status.iter().filter(|(status, _)| !of_limits.contains(status));
         others.filter(|(status, _)| self.is_rejection(**status)).map(|(_, count)| count).sum()

@@ -16,8 +16,9 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; a note if fields are only added".into(),
         when: format!(
-            "the share of requests to a language model whose JSON has a field at its top differs at the \
-             upstream from direct's by more than {}; with several targets also by more than chance explains",
+            "via a gateway, the share of requests to a language model that reach the upstream with some \
+             top-level JSON field differs from direct's by more than {}, and with several targets by more \
+             than chance explains",
             percent(DIFFERENT)
         ),
         seen: "A gateway that drops `max_tokens` makes answers longer.",
@@ -57,8 +58,7 @@ fn of_pair((case, via): Measured<'_>, (_, direct): Measured<'_>, is_mixed: bool)
     (!changed.is_empty()).then(|| Finding {
         evidence: evidence([("fields", json!(changed)), ("requests", via.requests.into())]),
         message: format!(
-            "The JSON of requests has other fields at the upstream than directly: {}. So the gateway {} \
-             fields.",
+            "Requests reach the upstream with other JSON fields than directly: {}. So the gateway {} fields.",
             described.join(", "),
             if is_dropped { "drops" } else { "adds" }
         ),

@@ -19,7 +19,8 @@ pub(super) fn rule() -> Rule {
              and it received no more than clients sent directly",
             percent(DIFFERENT)
         ),
-        seen: "Some gateways take a client that leaves for a failure, and ask the model again for nobody.",
+        seen: "Some gateways mistake a client that leaves for a failure, and send the request again although \
+               nobody waits for the answer.",
         advice: "Let the gateway stop its retries when the client has left. If it has none, look for \
                  mirrored requests.",
     }
@@ -29,8 +30,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.gateways().filter_map(|measured| of_case(subject, measured)).collect()
 }
 
-/// True if requests for clients that have left explain what the upstream received beyond the clients'
-/// requests. Never true of direct.
+/// True if requests for clients that have left explain why the upstream received more requests than clients
+/// sent. Never true for direct.
 pub(super) fn is_raised(subject: &Subject<'_>, measured: Measured<'_>) -> bool {
     of_case(subject, measured).is_some()
 }

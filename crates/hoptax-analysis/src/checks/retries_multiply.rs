@@ -35,7 +35,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.gateways().filter_map(of_case).collect()
 }
 
-/// True if retries explain what the upstream received beyond the clients' requests.
+/// True if retries explain why the upstream received more requests than clients sent.
 pub(super) fn is_raised(measured: Measured<'_>) -> bool {
     of_case(measured).is_some()
 }

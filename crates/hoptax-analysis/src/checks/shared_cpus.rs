@@ -93,8 +93,8 @@ impl Shared<'_> {
 /// unknown.
 fn shared<'t>(trial: &Trial<'t>) -> Option<Shared<'t>> {
     let record = trial.record;
-    // With several generators, only the CPU time of the first one counts. The total of all generators is that
-    // of several machines.
+    // With several generators, only the CPU time of the first one counts. With several generators, the total
+    // covers several machines.
     let generator = record.generators.first().map_or(&record.generator, |first| &first.usage);
     let roles =
         [(Role::Generator, generator), (Role::Gateway, &record.gateway), (Role::Upstream, &record.upstream)];

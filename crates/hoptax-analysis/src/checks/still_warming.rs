@@ -16,7 +16,7 @@ pub(super) fn rule() -> Rule {
             "the CPU time per request or the response time of a process was still falling when its warm-up \
                reached `at_most`, or was lower under the load after the last round than in all trials"
                 .into(),
-        seen: "Its figures describe a process that is faster later.",
+        seen: "Its figures describe a process that was still getting faster.",
         advice: "Give it more time: `warmup: { at_most: 5m }`. Or raise the rate, or allow \
                  `overload_external` for a gateway that hoptax did not start.",
     }

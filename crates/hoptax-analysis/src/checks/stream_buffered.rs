@@ -1,7 +1,7 @@
 //! `stream-buffered`: messages that the sender spaced arrive together via a gateway, and the first arrives
 //! late.
 //!
-//! Of gRPC calls, it is enough that messages arrive together. Of event streams and WebSockets, the first
+//! For gRPC calls, it is enough that messages arrive together. For event streams and WebSockets, the first
 //! message must be late too. Otherwise `events-bunched` is raised.
 
 use super::{
@@ -30,11 +30,12 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning; void if the first token arrives when the last one was due".into(),
         when: format!(
-            "`first-event-held` of a token is not raised, and in most trials via a gateway, more than {} of \
-             the messages of streams, and more than twice direct's share, arrived together with the message \
-             before them, although they were due at different times. Of event streams and WebSockets, the \
-             first message must also arrive later than directly, by at least {} of the time between \
-             messages. Or none arrives before the stream ends, and direct's do",
+            "in most trials via a gateway, more than {} of the messages of streams, and more than twice \
+             direct's share, arrived together with the message before them, although they were due at \
+             different times. For event streams and WebSockets, the first message must also arrive later \
+             than directly, by at least {} of the time between messages. Also raised if no message arrives \
+             before the stream ends, and direct's do. Not raised together with `first-event-held` for a \
+             token",
             percent(TOGETHER),
             percent(LATE)
         ),
@@ -78,7 +79,7 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     subject.pairs().filter_map(|(via, direct)| of_pair(carrier, via, direct)).collect()
 }
 
-/// The shares of messages that arrived with the message before them: of each trial, the smallest first.
+/// For each trial, the share of messages that arrived with the message before them. The smallest comes first.
 fn together(trials: &[Trial<'_>]) -> Vec<f64> {
     let of = |trial: &Trial<'_>| {
         let counts = trial.load.messages.as_ref()?.counts;
@@ -101,7 +102,7 @@ pub(super) struct Together {
 impl Together {
     pub(super) fn of((case, trials): Measured<'_>, (_, direct): Measured<'_>) -> Option<Self> {
         let shares = together(trials);
-        // Of an even number of trials, more than half are at or above this share.
+        // If the number of trials is even, more than half are at or above this share.
         let typical = *shares.get(shares.len().saturating_sub(1) / 2)?;
         let of_direct = *together(direct).last()?;
         let counts = case.messages.as_ref()?;
@@ -122,7 +123,7 @@ pub(super) fn gap_us(case: &Case) -> Option<f64> {
 /// How late the first message of a stream arrives via a gateway.
 #[derive(Debug, Clone, Copy)]
 struct Late {
-    /// Later than directly, µs, at the median.
+    /// Median delay compared with direct, µs.
     added_us: f64,
     /// Mean time between messages directly, µs.
     spacing_us: f64,
@@ -137,7 +138,7 @@ impl Late {
         (spacing_us > 0.0 && added_us >= LATE * spacing_us).then_some(Self { added_us, spacing_us })
     }
 
-    /// True if the first token is late by the length of direct's streams.
+    /// True if the first token is late by as long as direct's streams last.
     fn is_whole(self, direct: &Case) -> bool {
         let per_stream = || {
             let streams = tokens::counts(direct)?;

@@ -21,9 +21,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "of closed loops that differ in their number of streams of tokens, one has a p99 of the time to \
-             the first content via a gateway that is {MORE} times that of the fewest streams and {} longer, \
-             and direct's does not grow so. Generator and upstream use less than {} of a CPU",
+            "closed loops differ only in their number of streams of tokens, and with more streams the p99 of \
+             a gateway's time to the first content is at least {MORE} times as long as with the fewest, and \
+             at least {} longer. Direct's does not grow like this. Generator and upstream use less than {} \
+             of a CPU",
             time_in_words(LEAST_US),
             percent(BUSY)
         ),

@@ -85,8 +85,8 @@ impl<'a> Subject<'a> {
         streams.filter(|stream| !stream.carrier.is_grpc())
     }
 
-    /// True if a target is an event stream or a WebSocket, or a stream whose messages have a schedule. The
-    /// time of an exchange is then mainly that of its schedule.
+    /// True if a target is an event stream or a WebSocket, or a stream whose messages have a schedule. An
+    /// exchange then takes about as long as its schedule.
     pub(super) fn has_scheduled_streams(&self) -> bool {
         let mut calls = self.run.plan.targets.iter().filter_map(|target| target.stream);
         calls.any(|stream| !stream.carrier.is_grpc() || stream.every_ns > 0)

@@ -116,7 +116,7 @@ pub fn examine(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// The findings of one check. A finding without an advice has that of its rule.
+/// The findings of one check. A finding without an advice gets the advice of its rule.
 fn advised(one: Registered, subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings = (one.check)(subject);
     for finding in findings.iter_mut().filter(|finding| finding.advice.is_empty()) {

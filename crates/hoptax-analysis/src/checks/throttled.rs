@@ -26,7 +26,7 @@ pub(super) fn rule() -> Rule {
             trial",
             percent(SHARE)
         ),
-        seen: "The container stops until the period of 100 ms ends: a p99 of tens of milliseconds.",
+        seen: "The container then stops until the period of 100 ms ends, so the p99 is tens of milliseconds.",
         advice: "Raise or remove the limit (`cpu.max`), or give the gateway no more workers than the limit \
             allows.",
     }

@@ -17,8 +17,8 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "more than {} of the WebSockets via a gateway ended without a close frame, or of its event \
-             streams before their end, and direct's did not, or far less often. Trials with events of the \
+            "more than {} of the streams via a gateway were cut (WebSockets without a close frame, event \
+             streams before their end), and direct's were not, or far less often. Trials with events of the \
              plan do not count",
             percent(DOUBTFUL)
         ),
@@ -47,8 +47,8 @@ struct Streams {
 }
 
 impl Streams {
-    /// `has_events` is true if targets have event streams. Otherwise, no response that ends in the middle is
-    /// one.
+    /// `has_events` is true if targets have event streams. Otherwise, responses that end in the middle do not
+    /// count.
     fn of(trials: &[Trial<'_>], has_events: bool) -> Self {
         let mut sum = Self::default();
         for load in trials.iter().filter(|trial| trial.record.events.is_empty()).map(|trial| trial.load) {

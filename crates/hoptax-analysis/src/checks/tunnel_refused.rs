@@ -12,9 +12,9 @@ pub(super) fn rule() -> Rule {
     Rule {
         code: CODE,
         severity: "void".into(),
-        when: "WebSocket handshakes via a gateway were answered with another status, or with a wrong answer \
-               to their key, or over HTTP/2 it takes none, and direct's were accepted, or refused far less \
-               often"
+        when: "a gateway refused WebSocket handshakes, and direct's were accepted, or refused far less \
+               often. A handshake is refused if it gets another status or a wrong answer to its key, or if \
+               the gateway takes no WebSockets over HTTP/2"
             .into(),
         seen: "A refused handshake is a fast answer, so it makes a gateway look better. A gateway without \
                settings for upgrades asks the upstream for a page instead.",

@@ -11,7 +11,8 @@ const CODE: &str = "upstream-not-multiplexed";
 /// Smallest number of requests in flight per worker of the gateway. Workers usually do not share upstream
 /// connections. With fewer requests in flight, a worker could have only one at a time.
 const IN_FLIGHT: f64 = 4.0;
-/// Smallest number of upstream requests. In fewer, two requests on one connection may not have met.
+/// Smallest number of upstream requests. With fewer, two requests may by chance never have been on one
+/// connection at the same time.
 const FEWEST: u64 = 500;
 /// From this share of requests on new connections, no connection is reused.
 const ALL_NEW: f64 = 0.9;

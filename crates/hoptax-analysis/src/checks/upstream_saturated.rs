@@ -181,8 +181,7 @@ mod tests {
             run.push(via("slower", round).at_load(1).throughput(700));
         }
         let findings = raised(&run, CODE);
-        assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].case.as_deref(), Some("alike, closed loop, 32 connections"));
+        insta::assert_snapshot!(texts(&findings));
         assert_eq!(findings[0].evidence["connections_before"], 4);
     }
 

@@ -1,4 +1,4 @@
-//! `usage-altered`: streams via a gateway say another number of tokens than direct's, or none.
+//! `usage-altered`: streams via a gateway state another number of tokens than direct's, or none.
 
 use super::{
     Finding, Measured, Rule, Severity, Subject, about, evidence, false_end, is_chance, percent, tokens,
@@ -11,12 +11,12 @@ const CODE: &str = "usage-altered";
 /// Smallest difference to report between the shares of streams that state a number of tokens.
 const DIFFERENT: f64 = 0.01;
 /// Smallest relative difference to report between the mean numbers. With the built-in upstream and a single
-/// target, each stream says the same number, unless a gateway changes it.
+/// target, all streams state the same number, unless a gateway changes it.
 const EXACT: f64 = 0.001;
 /// The same, if numbers vary. [`ERRORS`] standard errors are added.
 const LOOSE: f64 = 0.1;
-/// A difference of the means by this many standard errors is not due to chance. Numbers are taken to scatter
-/// by as much as their mean.
+/// A difference of the means by this many standard errors is not due to chance. The rule assumes that numbers
+/// scatter by as much as their mean.
 const ERRORS: f64 = 5.0;
 
 pub(super) fn rule() -> Rule {
@@ -24,9 +24,10 @@ pub(super) fn rule() -> Rule {
         code: CODE,
         severity: "warning".into(),
         when: format!(
-            "clients asked for the number of tokens, and the share of streams that say it differs from \
-             direct's by more than {}, or the mean number by more than {} ({} if there are several targets \
-             or the upstream already runs; then both also by more than chance explains)",
+            "clients requested the number of tokens, and the share of streams that state it differs from \
+             direct's by more than {}, or the mean of the stated numbers by more than {} ({} if there are \
+             several targets or the upstream already runs; both must then also differ by more than chance \
+             explains)",
             percent(DIFFERENT),
             percent(EXACT),
             percent(LOOSE)
@@ -50,8 +51,8 @@ pub(super) fn check(subject: &Subject<'_>) -> Vec<Finding> {
     pairs.filter_map(|(via, direct)| of_pair(via, direct, is_exact)).collect()
 }
 
-/// True if the upstream sends more or fewer tokens via the gateway, by about this ratio. Then the number is
-/// right, although it is not direct's.
+/// True if the upstream sends more or fewer tokens via the gateway, by about this ratio. The stated number is
+/// then right, although it differs from direct's.
 fn is_explained(ratio: f64, via: &[Trial<'_>], direct: &[Trial<'_>]) -> bool {
     let sent = |trials: &[Trial<'_>]| {
         let counts = tokens::upstream(trials)?;
@@ -77,14 +78,14 @@ fn of_pair((case, via): Measured<'_>, (direct, directly): Measured<'_>, is_exact
     });
     let message = match numbers {
         _ if (said - said_directly).abs() > DIFFERENT && !is_random => format!(
-            "{} of the streams via the gateway say how many tokens they have, and {} directly, although \
-             clients asked for it.",
+            "{} of the streams via the gateway state their number of tokens, and {} directly, although \
+             clients requested it.",
             percent(said),
             percent(said_directly)
         ),
         Some((via, direct)) => format!(
-            "Streams via the gateway say that they have {via:.1} tokens on average, and directly \
-             {direct:.1}. So the gateway does not pass the upstream's number."
+            "Streams state {via:.1} tokens on average via the gateway, and {direct:.1} directly. So the \
+             gateway does not pass the upstream's number."
         ),
         None => return None,
     };

@@ -37,7 +37,7 @@ fn of_case(subject: &Subject<'_>, (case, _): Measured<'_>) -> Option<Finding> {
     let share = stalled(case).filter(|share| *share > STALLED)?;
     let of_direct = subject.direct(case.load.index).and_then(|(direct, _)| stalled(direct));
     let than_direct = match of_direct.filter(|_| !case.is_direct()) {
-        Some(of_direct) => format!(" Of direct, it is {}.", percent(of_direct)),
+        Some(of_direct) => format!(" For direct, it is {}.", percent(of_direct)),
         None => String::new(),
     };
     let who = if case.is_direct() { "upstream" } else { "gateway" };

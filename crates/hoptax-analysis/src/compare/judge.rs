@@ -1,6 +1,6 @@
 //! Compares two cases, metric by metric.
 
-use super::{ALPHA, Row, Subject, Verdict};
+use super::{Row, Subject, Verdict};
 use crate::Case;
 use crate::budgets::budget::{estimate, pairs};
 use crate::side::{in_run, machine_factor, measured};
@@ -11,8 +11,8 @@ use hoptax_plan::{Metric, Quantity};
 use hoptax_record::report::Load;
 use hoptax_record::{DIRECT, Times};
 use hoptax_stats::{
-    Allowance, Contrast, Estimate, RunFigure, TwoRuns, change, change_of_figures, independent_figures, mean,
-    paired,
+    Adjusted, Allowance, Contrast, Estimate, RunFigure, TwoRuns, change, change_of_figures,
+    independent_figures, mean, paired, student_within,
 };
 
 /// The metrics that are compared for gateways. Taxes come first, because they remain comparable even if the
@@ -35,15 +35,15 @@ fn of_direct() -> impl Iterator<Item = Metric> {
     plain().chain([Metric::ErrorShare])
 }
 
-/// The metrics that gateways and direct have. Those of messages are the metrics that their taxes are computed
-/// from.
+/// The metrics that gateways and direct have. For messages, these are the metrics from which their taxes are
+/// computed.
 fn plain() -> impl Iterator<Item = Metric> {
     let of_requests = [Metric::P50, Metric::P99, Metric::P999, Metric::Throughput];
     of_requests.into_iter().chain(Metric::further().filter_map(Metric::plain))
 }
 
-/// True for times to the first byte. Only responses with messages are compared in them, because in others
-/// they say little more than response times.
+/// True for times to the first byte. Only responses with messages are compared by these times. For other
+/// responses, they show little more than response times do.
 fn is_of_first_byte(metric: Metric) -> bool {
     metric.times() == Some(Times::FirstByte)
 }
@@ -75,7 +75,7 @@ impl<'p> Pair<'p, '_> {
     }
 }
 
-pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
+pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Compared> {
     let (Some(a), Some(b)) = (pair.case_a(), pair.case_b()) else { return Vec::new() };
     let metrics: Vec<Metric> = match [pair.a.1, pair.b.1].contains(&DIRECT) {
         true => of_direct().collect(),
@@ -86,7 +86,7 @@ pub(super) fn rows(pair: &Pair<'_, '_>) -> Vec<Row> {
     compared.filter_map(|metric| row(pair, a, b, metric)).collect()
 }
 
-fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
+fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Compared> {
     let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
     let contrasts = match pair.is_paired() {
         true => paired_rounds(pair, metric, a, b),
@@ -98,7 +98,7 @@ fn row(pair: &Pair<'_, '_>, a: &Case, b: &Case, metric: Metric) -> Option<Row> {
 }
 
 /// Compares the starts of two gateways. Reloads are not compared.
-pub(super) fn rows_of_starts(pair: &Pair<'_, '_>, load: &Load) -> Vec<Row> {
+pub(super) fn rows_of_starts(pair: &Pair<'_, '_>, load: &Load) -> Vec<Compared> {
     let ((one, label_a, _), (two, label_b, _)) = (pair.a, pair.b);
     let both = of_process(&one.analysis.starts, label_a).zip(of_process(&two.analysis.starts, label_b));
     let Some((a, b)) = both else { return Vec::new() };
@@ -127,25 +127,42 @@ struct Contrasts {
     change: Option<Contrast>,
     /// A difference up to this size does not count.
     floor: f64,
+    /// Absent if there is only one round.
+    test: Option<Test>,
+}
+
+/// What decides whether a difference counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Test {
     /// p-value of the hypothesis that noise and the machine explain the difference.
-    p_value: Option<f64>,
+    pub(super) p_value: f64,
+    /// Standard error of the difference, with its degrees of freedom.
+    error: (f64, f64),
+    /// What the machine may have added to the difference. It widens the interval on both sides.
+    allowance: f64,
+}
+
+/// A row that has no verdict yet. Its intervals are those of this row alone.
+pub(super) struct Compared {
+    pub(super) row: Row,
+    pub(super) test: Option<Test>,
 }
 
 impl Contrasts {
     fn of_one_run(difference: Contrast, change: Option<Contrast>, floor: f64) -> Self {
         let explained = difference.estimate.abs() <= floor;
-        Self {
-            difference,
-            change,
-            floor,
-            p_value: difference.p_value.map(|p| if explained { 1.0 } else { p }),
-        }
+        let test = difference.p_value.zip(difference.error());
+        let test =
+            test.map(|(p, error)| Test { p_value: if explained { 1.0 } else { p }, error, allowance: 0.0 });
+        Self { difference, change, floor, test }
     }
 }
 
 impl From<TwoRuns> for Contrasts {
-    fn from(TwoRuns { difference, change, floor, p_value }: TwoRuns) -> Self {
-        Self { difference, change, floor, p_value }
+    fn from(TwoRuns { difference, change, floor, p_value, error }: TwoRuns) -> Self {
+        let test = p_value.zip(error);
+        let test = test.map(|(p_value, error)| Test { p_value, error, allowance: floor });
+        Self { difference, change, floor, test }
     }
 }
 
@@ -157,9 +174,9 @@ impl Pair<'_, '_> {
         (a, b): (Option<Estimate>, Option<Estimate>),
         contrasts: Contrasts,
         headline: bool,
-    ) -> Row {
-        let Contrasts { difference, change, floor, p_value } = contrasts;
-        Row {
+    ) -> Compared {
+        let Contrasts { difference, change, floor, test } = contrasts;
+        let row = Row {
             load: load.clone(),
             label_a: self.a.1.to_string(),
             label_b: self.b.1.to_string(),
@@ -171,10 +188,10 @@ impl Pair<'_, '_> {
             difference,
             change: change.map(|change| estimate(&change)),
             floor,
-            p_value,
             adjusted_p_value: None,
             verdict: Verdict::NotDistinguishable,
-        }
+        };
+        Compared { row, test }
     }
 
     /// The larger noise floor of both cases.
@@ -219,14 +236,44 @@ fn paired_rounds(pair: &Pair<'_, '_>, metric: Metric, a: &Case, b: &Case) -> Opt
     Some(Contrasts::of_one_run(paired(&rounds)?, change(&first, &second, true), floor))
 }
 
-/// The verdict of a row, from its p-value, which was adjusted for the number of rows.
-pub(super) fn verdict(row: &Row) -> Verdict {
-    let is_real =
-        row.adjusted_p_value.is_some_and(|p| p <= ALPHA) && row.difference.estimate.abs() > row.floor;
-    match (is_real, (row.difference.estimate > 0.0) == row.metric.grows_worse()) {
+/// Judges a row. Its interval gets the confidence that accounts for all rows, and this interval alone decides
+/// the verdict. A change whose interval contradicts the verdict is left out.
+pub(super) fn judge(row: &mut Row, test: &Test, adjusted: Adjusted) {
+    let alone = row.difference;
+    let (error, degrees) = test.error;
+    let of_chance = error * student_within(adjusted.confidence, degrees);
+    let mut half = test.allowance + of_chance;
+    if alone.estimate.abs() <= row.floor {
+        half = half.max(row.floor);
+    }
+    let (low, high) = (Some(alone.estimate - half), Some(alone.estimate + half));
+    row.difference = Contrast { low, high, ..alone };
+    row.adjusted_p_value = Some(adjusted.p_value);
+    row.verdict = match (row.difference.excludes(0.0), (alone.estimate > 0.0) == row.metric.grows_worse()) {
         (false, _) => Verdict::NotDistinguishable,
         (true, true) => Verdict::Worse,
         (true, false) => Verdict::Better,
+    };
+    let change = row.change.map(|change| widened(change, &alone, of_chance, half - of_chance));
+    row.change = change.filter(|change| {
+        let is_called = row.difference.excludes(0.0);
+        let agrees = change.excludes(0.0) == is_called;
+        change.interval().is_none() || (agrees && (!is_called || change.estimate * alone.estimate > 0.0))
+    });
+}
+
+/// Widens the interval of a change in the same proportion as the interval of the difference. `of_chance` is
+/// the part of the new half-width of the difference that chance explains, and `more` is the rest.
+fn widened(change: Estimate, difference: &Contrast, of_chance: f64, more: f64) -> Estimate {
+    let alone = difference.high.map_or(0.0, |high| high - difference.estimate);
+    let times = if alone > 0.0 { of_chance / alone } else { 1.0 };
+    // The rest as a share of the first figure.
+    let more = if difference.estimate == 0.0 { 0.0 } else { more * change.estimate / difference.estimate };
+    let wider = |end: f64| change.estimate + (end - change.estimate) * times;
+    Estimate {
+        low: change.low.map(|low| wider(low) - more.abs()),
+        high: change.high.map(|high| wider(high) + more.abs()),
+        ..change
     }
 }
 

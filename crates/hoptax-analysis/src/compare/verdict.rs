@@ -1,6 +1,7 @@
 //! Compares two subjects: computes all rows and the overall verdict.
 
-use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, judge, obstacles};
+use super::judge::{self, Compared};
+use super::{ALPHA, Comparison, Refusal, Row, Subject, Verdict, obstacles};
 use crate::side::counterpart;
 use crate::{Figures, Severity};
 use hoptax_record::DIRECT;
@@ -42,7 +43,7 @@ pub fn compare(
     if rows.is_empty() {
         return Err(Refusal::NothingInCommon(nothing_in_common(first, second)));
     }
-    judge_rows(&mut rows);
+    let rows = judge_rows(rows);
     let with_interval = rows.iter().filter(|row| row.difference.interval().is_some()).count();
     Ok(Comparison {
         schema: SCHEMA,
@@ -102,22 +103,23 @@ fn nothing_in_common(first: &Subject<'_>, second: &Subject<'_>) -> String {
 /// rows can still find a difference in the headline rows.
 const FOR_HEADLINES: f64 = 0.8;
 
-/// Adjusts the p-values of all rows for their number (Holm), and judges each row. If nothing differs, at most
-/// 5 % of comparisons have any row that is called better or worse.
-fn judge_rows(rows: &mut [Row]) {
-    let tested = |row: &&mut Row| row.p_value.is_some();
-    let headlines = rows.iter().filter(|row| row.headline && row.p_value.is_some()).count();
-    let others = rows.iter().filter(|row| !row.headline && row.p_value.is_some()).count();
+/// Adjusts the p-values and intervals of all rows for their number (Holm), and judges each row. If nothing
+/// differs, at most 5 % of comparisons have any row that is called better or worse.
+fn judge_rows(mut compared: Vec<Compared>) -> Vec<Row> {
+    let tested = || compared.iter().filter_map(|one| Some((&one.row, one.test?.p_value)));
+    let headlines = tested().filter(|(row, _)| row.headline).count();
+    let others = tested().count() - headlines;
     let weight = |row: &Row| match (headlines, others, row.headline) {
         (0, _, _) | (_, 0, _) => 1.0,
         (_, _, true) => FOR_HEADLINES / headlines as f64,
         (_, _, false) => (1.0 - FOR_HEADLINES) / others as f64,
     };
-    let tests: Vec<(f64, f64)> = rows.iter().filter_map(|row| Some((row.p_value?, weight(row)))).collect();
-    for (row, adjusted) in rows.iter_mut().filter(tested).zip(weighted_holm(&tests)) {
-        row.adjusted_p_value = Some(adjusted);
-        row.verdict = judge::verdict(row);
+    let tests: Vec<(f64, f64)> = tested().map(|(row, p_value)| (p_value, weight(row))).collect();
+    let with_tests = compared.iter_mut().filter_map(|one| Some((&mut one.row, one.test?)));
+    for ((row, test), adjusted) in with_tests.zip(weighted_holm(&tests)) {
+        judge::judge(row, &test, adjusted);
     }
+    compared.into_iter().map(|one| one.row).collect()
 }
 
 fn overall(rows: &[Row]) -> Verdict {

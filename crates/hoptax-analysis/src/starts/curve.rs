@@ -1,4 +1,4 @@
-//! The response time after a start, at logarithmic distances in time.
+//! The response time after a start, at times with logarithmic spacing.
 
 use hoptax_record::report::CurvePoint;
 use hoptax_record::start::{START_WINDOW_NS, StartLoad};
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// Number of points for each power of ten. More would show noise.
 const PER_DECADE: f64 = 12.0;
 
-/// The curve of several starts. A point is the median time and the median response time over the starts. A
-/// place has a point if at least half of the starts have answers there.
+/// The curve of several starts. A point is the median time and the median response time over the starts.
+/// There is a point if at least half of the starts have answers at this place.
 pub(super) fn curve(loads: &[&StartLoad]) -> Vec<CurvePoint> {
     let mut places: BTreeMap<i32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
     for load in loads {

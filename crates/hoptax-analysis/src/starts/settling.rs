@@ -18,8 +18,9 @@ const RUNNING: usize = 5;
 /// [`DEVIATIONS`] standard deviations.
 const SLOWER: f64 = 0.1;
 
-/// The number of standard deviations in [`SLOWER`]. They are those of the running medians in the second half
-/// of the load. Normally distributed noise alone makes less than one step in ten thousand slow.
+/// The number of standard deviations in [`SLOWER`]. The standard deviation is the one of the running medians
+/// in the second half of the load. Normally distributed noise alone makes less than one step in ten thousand
+/// slow.
 const DEVIATIONS: f64 = 3.0;
 
 /// Standard deviation ÷ median absolute deviation of a normal distribution.
@@ -45,8 +46,8 @@ const BY_CHANCE: f64 = 0.001;
 /// How a gateway settled in one start.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settling {
-    /// True if the gateway had settled when its load ended. Otherwise the other figures are those of the
-    /// whole load, and so lower bounds.
+    /// True if the gateway had settled when its load ended. Otherwise the other figures cover the whole load,
+    /// and are lower bounds.
     pub(super) is_settled: bool,
     /// Time from the beginning of the load until the gateway had settled, ns.
     pub(super) ns: u64,
@@ -164,8 +165,8 @@ fn is_falling(steps: &[Step]) -> bool {
     let (Some(first), Some(last)) = (median(&parts[..third]), median(&parts[parts.len() - third..])) else {
         return false;
     };
-    // The middles of the first and the last third are two thirds of the second half apart. A factor of 1.5
-    // gives the fall over the whole second half.
+    // From the middle of the first third to the middle of the last third are two thirds of this half. The
+    // factor 1.5 extends the fall to the whole half.
     let fall = 1.5 * (first - last) / last;
     let (trend, by_chance) = mann_kendall(&parts);
     fall > FALL && trend < 0 && by_chance <= BY_CHANCE

@@ -14,7 +14,7 @@ const OF_KERNEL: [&str; 6] = ["kworker", "ksoftirqd", "migration", "cpuhp", "irq
 /// difference shows that something delayed one of them.
 const OVERTAKING_NS: u64 = 100_000;
 
-/// Maximum number of arrivals that are searched for a request that was sent earlier.
+/// To find requests that were sent earlier but arrived later, at most this many later arrivals are searched.
 const MOST_AHEAD: usize = 256;
 
 /// The roles of threads, and their names.

@@ -218,7 +218,7 @@ fn a_gateway_that_waits_for_a_timer_sleeps() {
 
 #[test]
 fn a_gateway_that_is_blocked_by_another_request_serves_a_neighbour() {
-    // The gateway sleeps for the neighbour when the request comes, and does not wake.
+    // When the request arrives, the gateway sleeps because of the neighbour. It does not wake.
     let mut scene = Scene::at(0);
     scene.wakes(-800, 1, 0, GATEWAY);
     scene.runs(1, GATEWAY, -795, -790);

@@ -11,8 +11,8 @@ use hoptax_record::tail::{Doing, TailCause, TailKind};
 /// had another reason.
 const SENDING_NS: u64 = 200_000;
 
-/// Time that a role needs for a request if it was busy with another one just before, at most and roughly, ns.
-/// The trace does not show when the role went on from the other request.
+/// Rough upper bound of the time that a role needs for a request after another one, ns. The trace does not
+/// show when the role began with the second request.
 const OWN_NS: u64 = 100_000;
 
 /// What a pass recorded.

@@ -110,8 +110,8 @@ impl Scatter {
         }
     }
 
-    /// `seen` is the scatter between processes that the run shows. Comparisons do not use it, because by
-    /// chance it is small for one of many gateways.
+    /// `seen` is the scatter between processes that the run shows. Comparisons do not use it, because among
+    /// many gateways it is too small for some by chance.
     fn compiling(self, shares: &Shares, seen: Option<f64>) -> Self {
         let of_two_processes = OF_TWO_COMPILING * (shares.times_jit / Shares::BUILT_IN.times_jit);
         Self { of_processes: seen.unwrap_or(shares.times_jit), of_two_processes, ..self }

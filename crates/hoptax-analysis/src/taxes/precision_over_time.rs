@@ -1,15 +1,16 @@
 //! How the interval of each gateway's added median shrank during the run. Only the interval that the rounds
-//! give is shown. If calls have streams, it is the median that the gateway adds to messages.
+//! give is shown. The median is that of the latency headline.
 //!
 //! The analysis is repeated on growing prefixes of the run: on its first 5 rounds, its first 10 rounds, and
 //! so on. The last prefix is the whole run, so it has the precision that the report states. The prefixes show
 //! whether more time still helps. If rounds are independent, four times the time halves an interval.
 
+use crate::headline::metric_of_trials;
 use crate::trials::measuring_time;
 use crate::trials::pairs::{Added, Pairs};
 use crate::trials::trial::{Trial, good_trials};
 use hoptax_record::report::Load;
-use hoptax_record::{DIRECT, Metric, RunRecord, Times, TrialRecord};
+use hoptax_record::{DIRECT, RunRecord, Times, TrialRecord};
 use hoptax_stats::Statistic;
 
 /// Fewest rounds of a run whose precision is shown over time. With fewer rounds there are no two prefixes to
@@ -67,7 +68,7 @@ pub fn precision_over_time(run: &RunRecord, records: &[TrialRecord]) -> Vec<Prec
             trials
         };
         let direct = by_round(DIRECT);
-        let times = times(&direct);
+        let times = metric_of_trials(&direct).times().unwrap_or(Times::Response);
         for gateway in run.contenders.iter().filter(|one| one.label != DIRECT) {
             let points = points(times, &by_round(&gateway.label), &direct, &prefixes);
             // A gateway without an interval from the whole run is left out, because its curve would end
@@ -93,16 +94,6 @@ fn prefixes(rounds: u32) -> Vec<u32> {
     prefixes.split_off(prefixes.len().saturating_sub(MOST_POINTS))
 }
 
-/// The times of the latency headline.
-fn times(direct: &[Trial<'_>]) -> Times {
-    let has = |times: &Times| direct.iter().any(|trial| trial.times(*times).is_some());
-    if has(&Times::FirstEvent) {
-        return Times::FirstMessage;
-    }
-    let mut of_messages = Metric::HEADLINES_OF_MESSAGES.into_iter().filter_map(Metric::times);
-    of_messages.find(has).unwrap_or(Times::Response)
-}
-
 /// The precision after each prefix that has an interval. The trials must be sorted by round.
 fn points(
     times: Times,
@@ -125,6 +116,7 @@ mod tests {
     use super::*;
     use crate::fixture::{Run, searched_point, via};
     use hoptax_format::random::Random;
+    use hoptax_record::Metric;
 
     /// A run in which response times spread over 200 µs within a trial, and the median of each trial scatters
     /// by 40 µs. Trials are independent. A round takes 3 s.

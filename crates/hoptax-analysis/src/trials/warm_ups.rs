@@ -7,8 +7,8 @@ use hoptax_stats::median;
 /// Number of last bursts that show how fast a process is when it has settled.
 const LAST: usize = 6;
 
-/// A burst belongs to the slow time if its figure is above the settled figure by more than this share of the
-/// settled figure plus this share of the whole fall. Figures of bursts scatter by several per cent.
+/// A burst belongs to the slow time if its figure exceeds the settled figure by more than this share of the
+/// settled figure, plus this share of the whole fall. Figures of bursts scatter by several per cent.
 const SLOWER: f64 = 0.05;
 
 /// Smallest ratio of the first figure (median of three bursts) to the settled figure for which there is a

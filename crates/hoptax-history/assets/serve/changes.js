@@ -54,15 +54,13 @@ const changeInWords = (row) => [
   `after ${withUnit(row, row.after)}`,
   `change ${row.relative ? row.change : withUnit(row, row.change)}`,
   row.verdict + (row.stands ? ", part of the verdict" : ""),
-  ...(row.relative ? [] : ["no percentage: before may be zero"]),
+  ...(row.relative ? [] : ["no percentage"]),
 ];
 
 const endsOf = ({ relative }) =>
   relative ? [relative.estimate, relative.low, relative.high].filter((end) => end !== null) : [];
 
 const isCalled = (row) => row.verdict !== "not distinguishable";
-// True if the row has a verdict of better or worse, but its drawn interval includes zero.
-const isAcross = (row) => isCalled(row) && row.relative && row.relative.low < 0 && row.relative.high > 0;
 
 // Returns the smallest and the largest value on the axis.
 const reachOf = (rows) => {
@@ -271,7 +269,6 @@ const changes = () => {
     at = -1;
     const first = rows.some((row) => row.stands) ? "; those that the verdict rests on come first" : "";
     note.textContent = `From before to after, ${rows.length} of ${every.length} figures${first}`;
-    byId("across-zero").hidden = !rows.some(isAcross);
     canvas.setAttribute(
       "aria-label",
       `Changes of ${rows.length} figures in percent. Use the arrow keys to move between rows; the table below has the same data.`,

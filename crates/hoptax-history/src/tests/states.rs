@@ -1,6 +1,8 @@
 //! Tests of directories in every state, and of directories that are not runs.
 
 use super::*;
+use hoptax_analysis::fixture::failure;
+use hoptax_record::Stage;
 use std::ffi::OsStr;
 use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,6 +19,11 @@ fn state_of(make: impl FnOnce(&Root, &Path)) -> (State, String) {
     (run.state, run.problem.unwrap_or_default())
 }
 
+/// These states and problems, for a snapshot.
+fn shown(states: &[(State, String)]) -> String {
+    states.iter().map(|(state, problem)| format!("{state:?}: {problem}")).collect::<Vec<_>>().join("\n")
+}
+
 fn record(dir: &Path, change: impl FnOnce(&mut hoptax_record::RunRecord)) {
     let mut record = hoptax_record::dir::read_run(dir).expect("made");
     change(&mut record);
@@ -30,8 +37,6 @@ fn append(path: &Path, text: &[u8]) {
 
 #[test]
 fn a_run_without_an_end_is_running_for_a_minute_then_killed() {
-    let (state, problem) = state_of(|_, dir| record(dir, |record| record.ended = None));
-    assert_eq!((state, &*problem), (State::Interrupted, "it was killed after 9 of 20 trials"));
     let root = Root::new();
     let dir = root.put_steady("20260101T000000Z-a", 150);
     record(&dir, |record| record.ended = None);
@@ -64,35 +69,33 @@ fn a_run_that_is_starting_has_no_record_yet() {
 
 #[test]
 fn ends_are_told_apart() {
-    let (state, problem) = state_of(|_, dir| {
-        record(dir, |record| record.ended.as_mut().expect("made with one").interrupted = true);
-    });
-    assert_eq!((state, &*problem), (State::Interrupted, "it was interrupted after 9 of 20 trials"));
-    let (state, problem) = state_of(|_, dir| {
-        let failure = hoptax_analysis::fixture::failure(hoptax_record::Stage::Start, "no upstream");
-        record(dir, |record| record.ended.as_mut().expect("made with one").failed = Some(failure));
-    });
-    assert_eq!((state, &*problem), (State::Interrupted, "it ended after 9 of 20 trials: no upstream"));
+    let ended = |change: fn(&mut hoptax_record::Ended)| {
+        state_of(|_, dir| record(dir, |record| change(record.ended.as_mut().expect("made with one"))))
+    };
+    let ends = [
+        state_of(|_, dir| record(dir, |record| record.ended = None)),
+        ended(|end| end.interrupted = true),
+        ended(|end| end.failed = Some(failure(Stage::Start, "no upstream"))),
+    ];
+    insta::assert_snapshot!(shown(&ends));
 }
 
 #[test]
 fn damage_is_reported_and_the_rest_is_analysed() {
-    let (state, problem) = state_of(|_, dir| {
-        let trials = fs::read(dir.join("trials.jsonl")).expect("there");
-        fs::write(dir.join("trials.jsonl"), &trials[..trials.len() - 30]).expect("written");
-    });
-    assert_eq!(state, State::Damaged);
-    assert!(problem.contains("truncated"), "{problem}");
-    let (state, problem) = state_of(|_, dir| append(&dir.join("trials.jsonl"), b"\xff\xfe garbage \0\n"));
-    assert_eq!(state, State::Damaged);
-    assert!(problem.contains("trials.jsonl line 10"), "{problem}");
-    let (state, problem) = state_of(|_, dir| fs::remove_file(dir.join("trials.jsonl")).expect("there"));
-    assert_eq!((state, &*problem), (State::Damaged, "trials.jsonl is missing"));
-    let (state, problem) = state_of(|_, dir| {
-        fs::remove_file(dir.join("trials.jsonl")).expect("there");
-        fs::create_dir(dir.join("trials.jsonl")).expect("made");
-    });
-    assert_eq!((state, &*problem), (State::Damaged, "trials.jsonl is not a file"));
+    let damaged = |damage: fn(&Path)| state_of(|_, dir| damage(&dir.join("trials.jsonl")));
+    let states = [
+        damaged(|file| {
+            let trials = fs::read(file).expect("there");
+            fs::write(file, &trials[..trials.len() - 30]).expect("written");
+        }),
+        damaged(|file| append(file, b"\xff\xfe garbage \0\n")),
+        damaged(|file| fs::remove_file(file).expect("there")),
+        damaged(|file| {
+            fs::remove_file(file).expect("there");
+            fs::create_dir(file).expect("made");
+        }),
+    ];
+    insta::assert_snapshot!(shown(&states));
 }
 
 #[test]
@@ -102,33 +105,29 @@ fn unreadable_runs_are_broken_newer_or_foreign() {
         let text = fs::read(dir.join("run.json")).expect("there");
         fs::write(dir.join("run.json"), &text[..text.len() / 2]).expect("written");
     });
-    assert_eq!(state, State::Broken);
-    assert!(problem.starts_with("run.json cannot be read"), "{problem}");
-    assert_eq!(replaced("").0, State::Broken);
-    assert_eq!(replaced("\0\0\0").0, State::Broken);
-    assert_eq!(replaced(r#"{"schema": 3, "hoptax": "0.1.0"}"#).0, State::Broken);
-    assert_eq!(replaced(r#"{"schema": 99, "hoptax": "9.9.9"}"#).0, State::Newer);
-    for foreign in [r#"{"name": "another tool"}"#, "[]", "1", "null", r#""text""#] {
-        assert_eq!(replaced(foreign).0, State::Foreign, "{foreign}");
-    }
-    let (state, problem) = state_of(|_, dir| {
-        fs::remove_file(dir.join("run.json")).expect("there");
-        fs::create_dir(dir.join("run.json")).expect("made");
-    });
-    assert_eq!((state, &*problem), (State::Broken, "run.json is not a file"));
-    let (state, _) = state_of(|root, dir| {
-        fs::rename(dir.join("run.json"), root.path().join("elsewhere")).expect("moved");
-        symlink(root.path().join("elsewhere"), dir.join("run.json")).expect("made");
-    });
-    assert_eq!(state, State::Broken, "links are not followed");
-    let (state, _) = state_of(|_, dir| {
-        fs::remove_file(dir.join("run.json")).expect("there");
-        let made = std::process::Command::new("mkfifo").arg(dir.join("run.json")).status().expect("mkfifo");
-        assert!(made.success());
-    });
-    assert_eq!(state, State::Broken, "nobody waits for a pipe");
-    let (state, problem) = state_of(|_, dir| fs::remove_file(dir.join("run.json")).expect("there"));
-    assert_eq!((state, &*problem), (State::Broken, "run.json is missing"));
+    assert!(state == State::Broken && problem.starts_with("run.json "), "{state:?}: {problem}");
+    let (old, newer) = (r#"{"schema": 3, "hoptax": "0.1.0"}"#, r#"{"schema": 99, "hoptax": "9.9.9"}"#);
+    let texts = ["", "\0\0\0", old, newer, r#"{"name": "another tool"}"#, "[]", "1", "null", r#""text""#];
+    insta::assert_snapshot!(shown(&texts.map(replaced)));
+    let states = [
+        state_of(|_, dir| {
+            fs::remove_file(dir.join("run.json")).expect("there");
+            fs::create_dir(dir.join("run.json")).expect("made");
+        }),
+        // Links are not followed.
+        state_of(|root, dir| {
+            fs::rename(dir.join("run.json"), root.path().join("elsewhere")).expect("moved");
+            symlink(root.path().join("elsewhere"), dir.join("run.json")).expect("made");
+        }),
+        // hoptax does not wait for a pipe.
+        state_of(|_, dir| {
+            fs::remove_file(dir.join("run.json")).expect("there");
+            let made = std::process::Command::new("mkfifo").arg(dir.join("run.json")).status();
+            assert!(made.expect("mkfifo").success());
+        }),
+        state_of(|_, dir| fs::remove_file(dir.join("run.json")).expect("there")),
+    ];
+    insta::assert_snapshot!(shown(&states));
 }
 
 #[test]

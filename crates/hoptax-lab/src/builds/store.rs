@@ -45,7 +45,7 @@ pub enum BuildError {
     /// The build command failed, or did not leave the program. Another build of the same commit would fail
     /// too.
     DoesNotBuild(Failure),
-    /// The build did not end for a reason that says nothing about the commit, such as a full disk.
+    /// The build did not end, for a reason that has nothing to do with the commit, such as a full disk.
     Trouble(Failure),
     /// A signal arrived.
     Interrupted(Failure),

@@ -168,8 +168,7 @@ pub fn observe_messages(
     model: &str,
     silence: Duration,
 ) -> anyhow::Result<Vec<Seen>> {
-    let headers = [&change.headers[..], &change.replacements].concat();
-    let seen = messages::observe(cases, upstream, gateway, &headers, model, silence)?;
+    let seen = messages::observe(cases, upstream, gateway, change, model, silence)?;
     Ok(seen.into_iter().map(Seen::of).collect())
 }
 

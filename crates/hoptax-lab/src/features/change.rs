@@ -50,7 +50,8 @@ pub struct Change {
     /// Header `host` of requests, unless the plan sets this header. Absent if it is the address that requests
     /// are sent to.
     pub host: Option<String>,
-    /// Tunnel that each connection opens first, if the gateway is a forward proxy that is asked with CONNECT.
+    /// Tunnel that each connection opens first, if the gateway is a forward proxy that clients use with
+    /// CONNECT.
     pub tunnel: Option<Tunnel>,
     /// The text of each file, by file name. The templates of the headers read lines from these files.
     pub files: BTreeMap<String, String>,
@@ -124,7 +125,7 @@ impl Change {
         change
     }
 
-    /// Makes requests ask a forward proxy for the service at `host` and `port`. `login` has the credentials
+    /// Sends requests to a forward proxy, for the service at `host` and `port`. `login` has the credentials
     /// for the proxy, and `upstream` those for the service.
     pub fn ask_proxy(&mut self, form: ProxyForm, login: &Login, (host, port): (&str, u16), upstream: &Login) {
         let tls = upstream.tls.is_some();

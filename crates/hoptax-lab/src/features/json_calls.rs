@@ -31,7 +31,7 @@ impl JsonCalls {
         let calls = targets.iter().filter(|target| target.grpc);
         let services = calls.filter_map(|call| Some(grpc::split(&call.path)?.0.to_owned()));
         let services: BTreeSet<String> = services.collect();
-        // Two sets in a row are one set: that is how protobuf merges messages.
+        // Two concatenated sets are one set, because protobuf merges messages in this way.
         let mut sets: Vec<&[u8]> = Vec::new();
         for EncodedMessage(set) in targets.iter().filter_map(|target| target.descriptors.as_ref()) {
             if !sets.contains(&set.as_slice()) {

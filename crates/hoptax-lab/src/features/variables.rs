@@ -155,7 +155,7 @@ impl FeatureVariables {
         all
     }
 
-    /// The same variables with the calls of a plan. Without it, those of `grpc_json` are samples.
+    /// Sets the calls of a plan in `grpc_json`, which has samples otherwise.
     #[must_use]
     pub fn with_calls(mut self, calls: &JsonCalls) -> Self {
         if let Some(values) = &mut self.grpc_json {

@@ -202,7 +202,7 @@ pub fn missing(pack: &Pack, driver: &PackDriver) -> Vec<String> {
             if ways.is_empty() { vec!["its pack has no installation instructions".to_owned()] } else { ways }
         }
         PackDriver::Docker { image } => Container::find(pack, image.as_deref()).err().into_iter().collect(),
-        // A run builds its commits before it looks for programs, and reports what does not build.
+        // A run builds its commits before it looks for programs, and reports commits that do not build.
         PackDriver::Version(ProgramVersion { source: ProgramSource::Git(_), .. }) => Vec::new(),
         PackDriver::Version(version) => {
             of_version(pack, version).err().map(|failure| failure.message).into_iter().collect()

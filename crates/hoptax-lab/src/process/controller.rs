@@ -154,7 +154,7 @@ impl Controller for GatewayController {
             }
             Action::RestartGateway => self.restart().map(|()| Effect::default()),
             Action::Scrape => self.scrape().map(|()| Effect::default()),
-            Action::RestartUpstream { .. } => Err("only the upstream can do that".into()),
+            Action::RestartUpstream { .. } => Err("a gateway cannot restart the upstream".into()),
         }
     }
 

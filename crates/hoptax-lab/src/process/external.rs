@@ -274,7 +274,7 @@ mod tests {
         let failure = service.check().expect_err("it is gone");
         assert_eq!(failure.stage, Stage::Trial);
         let gone = attached().err().expect("no process");
-        assert!(gone.message.contains("there is no process"), "{}", gone.message);
+        assert!(gone.message.contains(&format!(" {} ", watched.id())), "{}", gone.message);
     }
 
     #[test]

@@ -120,13 +120,8 @@ mod tests {
         };
         assert_eq!(container(&watched(None), &pod(&["a"])), Ok("a"));
         assert_eq!(container(&watched(Some("b")), &pod(&["a", "b"])), Ok("b"));
-        assert_eq!(
-            container(&watched(None), &pod(&["a", "b"])).expect_err("two"),
-            "pod edge-0 has the containers a, b. Write one of them as `container`"
-        );
-        assert!(
-            container(&watched(Some("c")), &pod(&["a"])).expect_err("none").contains("no container `c`: the")
-        );
+        let wrong = |name: Option<&str>, pod: Pod| container(&watched(name), &pod).expect_err("refused");
+        insta::assert_snapshot!([wrong(None, pod(&["a", "b"])), wrong(Some("c"), pod(&["a"]))].join("\n"));
         assert_eq!(list(&watched(None)).join(" "), "kubectl --namespace=mesh get pods --selector=app=edge");
     }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 /// Interval between two readings.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// Memory is read once in this many readings, because the kernel's list is longer.
+/// One in this many readings also reads memory, which takes longer, because the kernel's list is longer.
 const MEMORY_EVERY: u32 = 4;
 /// Time limit for a pod's first reading.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -37,11 +37,11 @@ const ADVICE: &str = "hoptax needs the right to run commands in pods (`kubectl a
                       pods/exec`), and `sh` in the image. Without them, write watch: { prometheus: { url: \
                       …, cpu: …, memory: … } }";
 
-/// The program of the shell. It answers each line with the CPU time of the container and that of the shell,
-/// ns. For the line `m`, it also prints the memory in use, and the part of this memory that the kernel can
-/// take back, in bytes. Version 2 of control groups has one directory, and version 1 has one for each
-/// controller. With version 2, a container can sometimes see the directories of the whole machine. Then the
-/// line without controllers in `/proc/self/cgroup` names the container's own directory.
+/// The program of the shell. It answers each line with the CPU time of the container and of the shell, ns.
+/// For the line `m`, it also prints the memory in use, and the part of this memory that the kernel can take
+/// back, in bytes. Version 2 of control groups has one directory, and version 1 has one for each controller.
+/// With version 2, a container can sometimes see the directories of the whole machine. Then the line without
+/// controllers in `/proc/self/cgroup` names the container's own directory.
 const SCRIPT: &str = r#"
 group=/sys/fs/cgroup
 if [ -r $group/cgroup.controllers ]; then
@@ -281,7 +281,7 @@ fn read(
     readings.lock().unwrap_or_else(PoisonError::into_inner).has_ended = true;
 }
 
-/// CPU time without that of the shell, in s. Also memory in bytes, if the answer contains it.
+/// CPU time without the shell's, in s. Also memory in bytes, if the answer contains it.
 fn parsed(line: &str) -> Option<(f64, Option<f64>)> {
     let numbers: Vec<f64> = line.split_whitespace().map(|word| word.parse().ok()).collect::<Option<_>>()?;
     match numbers.as_slice() {

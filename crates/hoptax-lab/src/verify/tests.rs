@@ -166,11 +166,11 @@ fn compressed_bodies_are_compared_decoded_if_the_request_accepts_them() {
     assert_eq!(bodies, [lengths]);
     let other = serve_bytes(&gzipped("hallo"));
     let failure = verify(serve(&[DIRECT]), other, &asks("gzip"), &Change::default(), TIMEOUT);
-    assert!(failure.expect_err("differs").message.contains("differs from byte 1 on"));
+    assert!(failure.expect_err("differs").message.contains(" byte 1 "));
     for unasked in [requests(vec![get()]), asks("identity")] {
         let gateway = serve_bytes(&gzipped("hello"));
         let failure = verify(serve(&[DIRECT]), gateway, &unasked, &Change::default(), TIMEOUT);
-        assert!(failure.expect_err("nobody asked for it").message.contains("header `content-encoding`"));
+        assert!(failure.expect_err("unasked").message.contains("header `content-encoding`"));
     }
 }
 
@@ -186,11 +186,10 @@ fn an_answer_cannot_drive_the_terminal() {
 
 #[test]
 fn a_missing_or_incomplete_answer_is_a_failure() {
-    let failure = against_direct("").expect_err("it closes");
-    insta::assert_snapshot!(failure.message);
-    assert!(failure.detail.ends_with("gateway:\nno answer\n"), "{}", failure.detail);
-    let failure = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
-    assert!(failure.message.starts_with("it gave no answer: "), "{failure:?}");
+    let missing = against_direct("").expect_err("it closes");
+    assert!(missing.detail.ends_with("gateway:\nno answer\n"), "{}", missing.detail);
+    let incomplete = against_direct(&DIRECT.replace("hello", "he")).expect_err("cut short");
+    insta::assert_snapshot!([missing, incomplete].map(|failure| failure.message).join("\n"));
 }
 
 #[test]
@@ -198,7 +197,7 @@ fn waiting_for_an_answer_is_limited() {
     let listener = own_listener();
     let silent = listener.local_addr().expect("known");
     let error = ask(silent, &get(), Duration::from_millis(50)).expect_err("nothing comes");
-    assert_eq!(error.to_string(), "no response within 50ms");
+    assert!(error.to_string().contains("50ms"), "{error}");
 }
 
 #[test]

@@ -58,9 +58,8 @@ mod tests {
         sum.add_all(&first);
         let words = sum.in_words(|_| &checks);
         assert_eq!(words.values().sum::<u64>(), 105);
-        assert_eq!(words["status 404 is not 200 to 399"], 4, "of two targets");
-        assert_eq!(words["body is 7 bytes long, not 5"], 1);
-        assert_eq!(words["body has another length, not 5"], 93);
         assert_eq!(words.len(), COUNTED_SEPARATELY + 2);
+        let lines: Vec<String> = words.iter().map(|(text, count)| format!("{count}: {text}")).collect();
+        insta::assert_snapshot!(lines.join("\n"));
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct Http1 {
     pub(super) spill: Vec<u8>,
 }
 
-/// What the bytes were.
+/// Result of reading bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
     More,

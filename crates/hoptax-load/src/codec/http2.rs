@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 /// minute. Our timeouts must not cause this.
 const MOST_CANCELS: u32 = 50;
 const CANCELS_IN: u64 = 60 * SECOND;
-/// Window of each stream if clients pause, bytes. A client that chooses none has this one (RFC 9113, section
-/// 6.9.2). Our usual window is longer than most responses, so they would arrive whole in spite of a pause.
+/// Window of each stream if clients pause, bytes. This is HTTP/2's default (RFC 9113, section 6.9.2). Our
+/// usual window is larger than most responses, so a pause would not stop them.
 const WINDOW_OF_PAUSES: u32 = 65_535;
 
 /// One connection. It owns little memory until it begins.
@@ -105,8 +105,8 @@ impl Http2 {
         is_overtaken
     }
 
-    /// Counts a stream that we want to reset at `now`. Returns false if the server could take another reset
-    /// for an attack.
+    /// Counts a stream that we want to reset at `now`. Returns false if the server could mistake another
+    /// reset for an attack.
     pub(crate) fn may_cancel(&mut self, now: u64) -> bool {
         if now.saturating_sub(self.cancels_since) >= CANCELS_IN {
             (self.cancels, self.cancels_since) = (0, now);

@@ -1,9 +1,9 @@
 //! The protocols of a connection: how the bytes of the peer become responses.
 //!
 //! A worker has one protocol for all its connections, and is compiled for it. The protocols differ too much
-//! for one interface: HTTP/1 has one response at a time, which ends the connection or not; HTTP/2 has events
-//! of many streams, and answers the peer by itself. So a worker asks for the codec of the protocol that it
-//! handles.
+//! for one interface. HTTP/1 reads one response at a time, which may end the connection. HTTP/2 reports
+//! events of many streams, and answers the peer by itself. So a worker gets the codec of its protocol from
+//! [`Codec::one`] or [`Codec::many`].
 
 mod http1;
 mod http2;

@@ -212,9 +212,10 @@ impl Recorder {
         true
     }
 
-    /// Records that the client has ended a stream: an endless one, because the measured time is over, or one
-    /// that it has left on purpose at the time `left`. This counts as a complete response, but its response
-    /// time would say nothing. Returns true if its request belongs to the measured time.
+    /// Records that the client has ended a stream. `left` is the time when it left on purpose; `None` if an
+    /// endless stream ended with the measured time. The stream counts as a complete response, but its
+    /// response time is not recorded, because the client chose it. Returns true if its request belongs to the
+    /// measured time.
     pub(crate) fn ended_by_client(&mut self, times: Times, left: Option<u64>, response: Response) -> bool {
         self.tally.lifetime.completed += 1;
         self.no_longer_in_flight(times, left.unwrap_or(self.end), response.status > 0);
@@ -257,8 +258,8 @@ impl Recorder {
         }
     }
 
-    /// Called when the measured time begins, for an endless stream that began before. It then counts as a
-    /// request that was due, and sent, at the start of the measured time.
+    /// Called when the measured time begins, for each endless stream of the warm-up. From then on, it counts
+    /// as a request that was due and sent at the start of the measured time.
     pub(crate) fn adopt(&mut self, times: &mut Times) {
         if times.scheduled >= self.start {
             return;
@@ -386,13 +387,13 @@ impl Recorder {
         }
     }
 
-    /// When the request was sent, if it was due and sent in the measured time. An endless stream of the
-    /// warm-up was sent before ([`Self::adopt`]).
+    /// Time when the request was sent, if it was due and sent in the measured time. Excludes endless streams
+    /// of the warm-up, which [`Self::adopt`] has moved to the start of the measured time.
     fn sent_in_time(&self, times: Times) -> Option<u64> {
         times.sent.filter(|sent| self.counts(times.scheduled) && *sent > self.start)
     }
 
-    /// Records that the head of the response of an exchange with streams is whole.
+    /// Records that the head of a response with a stream is complete.
     pub(crate) fn head_arrived(&mut self, times: Times, now: u64) {
         if let Some(sent) = self.sent_in_time(times)
             && let Some(messages) = &mut self.tally.messages
@@ -410,7 +411,7 @@ impl Recorder {
         }
     }
 
-    /// Records that a stream of a fan-out has ended on which a message had arrived.
+    /// Records the end of a fan-out stream that had received a message.
     pub(crate) fn fan_out_ended(&mut self) {
         if let Some(messages) = &mut self.tally.messages
             && let Some(reach) = &mut messages.reach
@@ -419,8 +420,7 @@ impl Recorder {
         }
     }
 
-    /// Records how many messages a successful call should have received and did not, and how many had no
-    /// number.
+    /// Records how many messages of a successful call did not arrive (`lost`), and how many had no number.
     pub(crate) fn messages_lost(&mut self, scheduled: u64, now: u64, lost: u64, unnumbered: u64) {
         if scheduled < self.end
             && now >= self.start
@@ -440,8 +440,8 @@ impl Recorder {
         now >= self.start
     }
 
-    /// Number of failed requests while no response was complete, over the whole life. `None` once a response
-    /// was complete, or a message of a stream has arrived.
+    /// Number of failed requests over the whole life of the worker. `None` once a response was complete, or a
+    /// message of a stream has arrived.
     pub(crate) fn failures_without_response(&self) -> Option<u64> {
         (self.tally.lifetime.completed == 0 && !self.has_heard).then_some(self.tally.failures)
     }
@@ -534,14 +534,14 @@ impl Recorder {
         }
     }
 
-    /// Records a request that the server left unprocessed, and that is sent again.
+    /// Records that the server left a request unprocessed, so that it is sent again.
     pub(crate) fn unprocessed(&mut self, scheduled: u64) {
         let counts = u64::from(self.counts(scheduled));
         self.http2(|tally| tally.unprocessed += counts);
     }
 
-    /// Records a response to a request of the measured time that ended after that to a later request of the
-    /// same connection.
+    /// Records that a response ended after the response to a later request on the same connection. Call it
+    /// only for requests of the measured time.
     pub(crate) fn overtaken(&mut self) {
         self.http2(|tally| tally.overtaken += 1);
     }

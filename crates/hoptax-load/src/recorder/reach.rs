@@ -8,7 +8,7 @@ use hoptax_format::histogram::{self, Encoded, TRIAL_DIGITS};
 
 /// Maximum number of messages that are remembered. They take 24 MB.
 const MOST: usize = 1_000_000;
-/// Largest number of the first entry. The numbers of all entries are then valid, whatever a server sends.
+/// Largest number that the first entry can have, so that no number overflows, whatever a server sends.
 const LARGEST_BASE: u64 = u64::MAX - 2 * MOST as u64;
 /// Number of messages before the first one that can still arrive on other streams.
 const BEFORE: u64 = 64;
@@ -96,7 +96,7 @@ impl Reach {
         }
     }
 
-    /// The times from when a message was due until the last stream had it, nanoseconds.
+    /// For each message, the time from when it was due until the last stream had it, nanoseconds.
     pub(super) fn record(&self) -> Encoded {
         let mut times: Histogram<u64> = histogram::empty(TRIAL_DIGITS);
         let whole = |entry: &&Entry| entry.streams >= self.most_open.max(1) && !entry.is_mixed;

@@ -1,4 +1,4 @@
-//! Streams of tokens: what is recorded of them beside their messages.
+//! Records the events and outcomes of token streams. Their messages are recorded like all others.
 
 use super::token_tally::Tokens;
 use super::{Recorder, Times};
@@ -27,7 +27,7 @@ impl Recorder {
         tokens.counts.other_events += u64::from(counts && !has_content);
     }
 
-    /// Records the outcome of a stream, with its time per token if it has one, nanoseconds.
+    /// Records the counts of a stream that has ended, and its time per token (nanoseconds) if known.
     pub(crate) fn tokens_ended(&mut self, scheduled: u64, (seen, per_token): (TokenCounts, Option<u64>)) {
         if !self.counts(scheduled) {
             return;

@@ -1,4 +1,4 @@
-//! Handshakes of WebSockets: what the server's answer must have.
+//! WebSocket handshakes: checks the server's answer.
 
 use super::error::{TargetError, TargetPart};
 use crate::websocket::accept;
@@ -23,7 +23,8 @@ pub(crate) enum Answered {
     Accepted { deflate: bool },
     /// The server did not answer the key, or not correctly.
     WrongKey,
-    /// The server has chosen an extension that the client did not offer, or compresses messages together.
+    /// The server has chosen an extension that the client did not offer, or does not compress each message by
+    /// itself.
     WrongExtension,
 }
 
@@ -31,7 +32,7 @@ impl Handshake {
     /// The handshake of a target over this version of HTTP.
     ///
     /// # Errors
-    /// If HTTP has no WebSockets in this version, if the target has no key, or if its key is not known yet.
+    /// If this version of HTTP has no WebSockets, or if the target has no key or a key with a template.
     pub(super) fn new(target: &TargetSpec, version: HttpVersion) -> Result<Self, TargetError> {
         if version == HttpVersion::Http10 {
             let message = "HTTP/1.0 has no WebSockets";
@@ -98,7 +99,7 @@ const BY_ITSELF: &[u8] = b"server_no_context_takeover";
 #[derive(Debug, Clone, Copy, Default)]
 struct Extensions {
     deflate: bool,
-    /// True if there are others.
+    /// True if the server has chosen anything else.
     others: bool,
 }
 

@@ -24,8 +24,8 @@ const FIELD_FRAMING: usize = 13;
 /// Requests to a target.
 #[derive(Debug)]
 pub(super) struct Streamed {
-    /// The fields that all requests have in common, and the block with them. The block is empty until
-    /// [`share`] has encoded it.
+    /// The fields that are the same in all requests, and their encoded block, which is empty until [`share`]
+    /// has encoded it.
     fields: Vec<OutField>,
     block: Block,
     /// The other fields, pseudo-headers first.
@@ -248,8 +248,7 @@ fn decimal(room: &mut [u8; LONGEST_LENGTH], mut number: usize) -> &[u8] {
     }
 }
 
-/// Encodes the blocks of all targets. The fields that they have in common use the dynamic table of the
-/// server.
+/// Encodes the blocks of all targets. Fields that several targets have use the server's dynamic table.
 pub(super) fn share<'a>(targets: impl IntoIterator<Item = &'a mut Streamed>) {
     let mut targets: Vec<&mut Streamed> = targets.into_iter().collect();
     let messages: Vec<&[OutField]> = targets.iter().map(|target| target.fields.as_slice()).collect();

@@ -57,7 +57,7 @@ pub(crate) struct Target {
     pub(crate) is_call: bool,
     /// True if the calls use gRPC-Web.
     pub(crate) is_web: bool,
-    /// The messages of an exchange with streams. Absent if there is one in each direction.
+    /// The messages of an exchange with streams. Absent if each side sends one message.
     pub(crate) stream: Option<Stream>,
     /// The handshake of a WebSocket. Absent for other targets.
     pub(crate) handshake: Option<Handshake>,

@@ -13,9 +13,9 @@ use hoptax_format::record::Cause;
 use std::io;
 
 impl<C: Codec> Worker<'_, C> {
-    /// Retires a draining connection, if possible. Otherwise, this is tried again when its next response is
-    /// complete. If two connections in a row had requests and got no response, the worker waits before it
-    /// connects again, so that a server that processes nothing is not flooded.
+    /// Retires a draining connection, if possible. If not, the worker tries again when the next response of
+    /// the connection is complete. If two connections in a row had requests and got no response, the worker
+    /// waits before it connects again, so that a server that processes nothing is not flooded.
     pub(super) fn make_way<L: EventLoop>(&mut self, io: &mut L, id: ConnectionId, now: u64) {
         let (token, former_token) = (self.token(id), self.former_token(id));
         let connection = &mut self.connections[id.index()];
@@ -74,7 +74,7 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// The requests that wait for a stream now wait for a connection.
+    /// Makes requests that wait for a stream wait for a connection instead.
     fn stop_waiting(&mut self, id: ConnectionId) {
         while let Some(exchange) = self.many(id).waiting.pop_front() {
             self.exchanges[exchange.index()].stream.waits_since = None;

@@ -18,7 +18,7 @@ pub(super) struct EventReader {
     pub(super) is_encoded: bool,
 }
 
-/// What was read.
+/// Result of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
     /// All input was used.
@@ -36,7 +36,7 @@ impl EventReader {
         *self = Self { stamps: std::mem::take(&mut self.stamps), ..Self::default() };
     }
 
-    /// Reads up to the end of the next event or comment. Returns the number of bytes that were used too.
+    /// Reads up to the end of the next event or comment. Also returns the number of bytes that were used.
     pub(super) fn advance(&mut self, data: &[u8]) -> (usize, Read) {
         self.advance_with(data, |_| {})
     }

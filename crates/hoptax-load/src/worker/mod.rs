@@ -71,12 +71,11 @@ pub(crate) struct Setup<'a> {
 /// Whether a worker polls without sleeping shortly before a request is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Spin {
-    /// It always sleeps, because it has no CPU of its own.
+    /// A worker never polls, because it has no CPU of its own.
     Never,
-    /// It polls while no request is in flight. It shares its CPU with processes that have nothing to do at
-    /// that time.
+    /// A worker polls while no request is in flight, because the processes that share its CPU are idle then.
     Unloaded,
-    /// It always polls, because it has its own CPU.
+    /// A worker always polls, because it has its own CPU.
     Always,
 }
 
@@ -511,7 +510,7 @@ impl<'a, C: Codec> Worker<'a, C> {
                 }
                 (self.connection_of(exchange), cause, text)
             }
-            // The time limit is for the server.
+            // The time limit applies to the server, not to the client's own waits.
             Expired::Total(exchange) if self.waits_for_itself(exchange) => {
                 return self.timeouts.sending(exchange, now);
             }

@@ -1,7 +1,7 @@
 //! Clients that stop reading a stream of tokens for a time.
 //!
-//! With HTTP/1, the worker does not read the connection. With HTTP/2, it still reads the other streams. It
-//! only does not extend the window of this stream, so data that fit into the window still arrive.
+//! With HTTP/1, the worker stops reading the connection. With HTTP/2, other streams need the connection, so
+//! the worker only stops extending the window of this stream. Data that fit into the window still arrive.
 
 use super::Worker;
 use super::streams::codec_of;

@@ -1,8 +1,7 @@
 //! Server-sent events: the messages of responses whose body is an event stream.
 //!
-//! An event has arrived when its empty line has. It counts as one message, or as many as it has stamps.
-//! Events of other servers have no stamps, so the worker only counts them. In a stream of tokens, an event
-//! without content is no message.
+//! An event has arrived when the empty line at its end has arrived. Each stamp in it counts as a message, and
+//! an event without stamps counts as one. In a stream of tokens, an event without content is no message.
 
 use super::Worker;
 use super::event_reader::Read;
@@ -21,7 +20,7 @@ impl<C: Codec> Worker<'_, C> {
         let talk = &mut messages.talks[id.index()];
         let Talk { events, received, tokens, .. } = talk;
         if events.is_encoded {
-            // There can be events in it, so the time limit begins again.
+            // The data may contain events, so the time limit begins again.
             return self.timeouts.heard(id, now);
         }
         let mut tokens = tokens.as_deref_mut().filter(|_| spec.tokens.is_some());
@@ -68,7 +67,7 @@ impl<C: Codec> Worker<'_, C> {
             && talk.due.is_none()
             && let Some(after) = talk.acts_after(tokens)
         {
-            // The bytes of this read are in use, so a client that leaves does so at the next turn.
+            // The bytes of this read are still in use, so the client leaves at the next turn.
             talk.due = Some(now.saturating_add(after));
             messages.queue(id, now, None);
             if tokens.pause.is_some() {

@@ -1,4 +1,4 @@
-//! The WebSockets of a worker's exchanges: where each is, and what it must send.
+//! The WebSockets of a worker's exchanges: their states, and the frames that they must send.
 
 use crate::exchange::ExchangeId;
 use crate::inflate::{Inflater, LONGEST_COMPRESSED};
@@ -35,7 +35,7 @@ pub(super) struct Socket {
     pub(super) deflate: bool,
     /// True if the current message is compressed.
     is_compressed: bool,
-    /// What has arrived of a compressed message.
+    /// The part of a compressed message that has arrived.
     compressed: Vec<u8>,
 }
 
@@ -155,7 +155,7 @@ impl Socket {
         self.phase = Phase::Open;
         self.decoder = Decoder::new(Side::Server, deflate);
         (self.opened, self.deflate, self.is_compressed) = (now, deflate, false);
-        // The WebSocket before may have ended in the middle of a message.
+        // The previous WebSocket may have ended in the middle of a message.
         self.compressed.clear();
     }
 
@@ -181,12 +181,12 @@ fn key(keys: &mut Random) -> [u8; 4] {
     (keys.next_u64() as u32).to_ne_bytes()
 }
 
-/// The code of the close frame that answers one with this code.
+/// The code of our close frame in answer to one with this code.
 pub(super) fn answer(code: Option<u16>) -> u16 {
     code.unwrap_or(close::NORMAL)
 }
 
-/// True if a close frame of the server with this code ends a WebSocket well. Many servers send no code.
+/// True if a close frame of the server with this code is a success. Many servers send no code.
 pub(super) fn is_good(code: Option<u16>) -> bool {
     matches!(code, None | Some(close::NORMAL | close::GOING_AWAY))
 }

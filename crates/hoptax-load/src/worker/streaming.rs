@@ -1,7 +1,7 @@
 //! Streams of messages: the calls of a worker that send or receive more than one message.
 //!
-//! A message of the client is due at a fixed time after the call was due, however late the one before was
-//! sent. Without a time between messages, the next one is due when the answer to the one before has arrived,
+//! Messages of the client have a fixed schedule that begins when the call is due. A late message does not
+//! delay the next ones. If there is no time between messages, each is due when the previous one is answered,
 //! or at once if the server does not answer each message.
 //!
 //! With HTTP/1, only the server sends streams: gRPC-Web and server-sent events.
@@ -42,8 +42,8 @@ impl<C: Codec> Worker<'_, C> {
         self.recorder.message_sent(scheduled);
     }
 
-    /// Sends all messages that are due at `now`. Leaves the streams of tokens that the client leaves now,
-    /// and reads on those whose pause is over.
+    /// Sends all messages that are due at `now`. Also leaves streams of tokens if the client leaves now, and
+    /// resumes reading those whose pause is over.
     pub(super) fn send_due_messages<L: EventLoop>(&mut self, io: &mut L, now: u64) {
         while let Some(id) = self.messages.as_mut().and_then(|messages| messages.take_due(now)) {
             let exchange = &self.exchanges[id.index()];
@@ -90,7 +90,7 @@ impl<C: Codec> Worker<'_, C> {
         while talk.rest.is_empty()
             && let Some(at) = talk.due.take_if(|due| *due <= now)
         {
-            // A message that follows an answer is due now. The others have their place in the schedule.
+            // A message that follows an answer is due now. Other messages are due by the schedule.
             let is_first = talk.sent == 0;
             let message_due = due(spec, times.scheduled, talk.sent).unwrap_or(at);
             let message_due = if is_first { times.scheduled } else { message_due };
@@ -205,11 +205,11 @@ impl<C: Codec> Worker<'_, C> {
         let Some(stream) = &target.stream else { return false };
         let talk = &mut messages.talks[id.index()];
         let fault = talk.token_fault(stream.spec, exchange.answer.status).map(|fault| fault.0);
-        // A call that failed loses no messages: its status says that they do not come.
+        // A failed call loses no messages: its status says that none follow.
         let is_success = match stream.spec.carrier {
             Carrier::Grpc => exchange.answer.call(target).status == Status::Ok,
             Carrier::Events if talk.events.is_encoded || fault.is_some() => false,
-            // A check can ask for a refusal, which has no messages.
+            // A check can expect the server to refuse, and a refusal has no messages.
             Carrier::WebSocket if !self.sockets.as_ref().is_some_and(|all| all.is_accepted(id)) => false,
             Carrier::Events | Carrier::WebSocket => exchange.answer.response(target).failed.is_none(),
         };
@@ -222,7 +222,7 @@ impl<C: Codec> Worker<'_, C> {
                 _ => received.missing(),
             };
             let numbers = match (stream.spec.carrier, stream.spec.kind) {
-                // Events and WebSockets of other servers than ours have no numbers.
+                // Messages of other servers have no numbers.
                 (Carrier::Events | Carrier::WebSocket, StreamKind::ServerStream) => {
                     received.has_numbers() || stream.spec.same_clock
                 }

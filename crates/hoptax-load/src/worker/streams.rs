@@ -50,7 +50,7 @@ impl<C: Codec> Worker<'_, C> {
             return !codec.is_greeting();
         }
         codec.begin(self.setup.streams, self.setup.mix.has_pauses(), &mut self.scratch.pieces);
-        // The server's settings have the same time limit as each step before them.
+        // The time limit for the server's settings is the same as for each step before.
         self.timeouts.connected(id);
         self.timeouts.connecting(id, now);
         self.list(id);
@@ -416,9 +416,9 @@ impl<C: Codec> Worker<'_, C> {
         }
     }
 
-    /// Called for data on a stream whose request has its outcome already: a WebSocket is complete with the
-    /// server's close frame, and its stream can end later. `ends` is true if a stream of the current
-    /// connection has ended, so that another request can use its place.
+    /// Called for data on a stream whose request already has its outcome. This happens with WebSockets: they
+    /// are complete at the server's close frame, but their streams can end later. `ends` is true if the
+    /// stream has ended and is on the current connection, so that another request can use its place.
     fn late_end(&mut self, id: ConnectionId, now: u64, ends: bool) {
         if ends {
             self.send_waiting(id, now);
@@ -523,7 +523,7 @@ impl<C: Codec> Worker<'_, C> {
         self.freed(io, id, now);
     }
 
-    /// Drops the rest of a body that waited for a window until the request ended. This wait counts too.
+    /// Drops the unsent rest of a body when its request has ended. Its wait for a window counts until now.
     pub(super) fn stop_upload(&mut self, id: ExchangeId, now: u64) {
         let exchange = &mut self.exchanges[id.index()];
         if let (Some(rest), Some(times)) = (exchange.stream.rest.take(), exchange.request) {

@@ -12,14 +12,15 @@ use std::collections::BinaryHeap;
 
 /// Number of messages before the expected one whose arrival is remembered.
 const REMEMBERED: u64 = 64;
-/// If all messages of a stream are due, the worker does other work after this number of bytes.
+/// Number of bytes that a stream sends before the worker does other work.
 const TURN: usize = 64 * 1024;
 
 /// The streams of a worker's exchanges.
 #[derive(Debug)]
 pub(super) struct Messages {
     pub(super) talks: Vec<Talk>,
-    /// When the next message of an exchange is due. Entries of calls that have ended are skipped.
+    /// When the next message of an exchange is due. Entries of calls that have ended are skipped, and removed
+    /// before there are more than two entries per exchange.
     due: BinaryHeap<Reverse<(u64, ExchangeId)>>,
     /// A gRPC message of each target with its prefix, whose stamp is written before each use.
     pub(super) frames: Vec<Vec<u8>>,
@@ -72,7 +73,7 @@ pub(super) struct Latest {
     pub(super) read: u64,
 }
 
-/// What the number of a message says.
+/// How the number of a message fits the numbers before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     InOrder,
@@ -149,7 +150,7 @@ impl Received {
             return Place::InOrder;
         }
         let back = self.next - 1 - number;
-        // An older message is late rather than repeated: gateways that repeat do so at once.
+        // An older message counts as late, not as repeated, because gateways repeat messages at once.
         if back < REMEMBERED && self.seen & 1 << back != 0 {
             return Place::Repeated;
         }
@@ -180,15 +181,20 @@ impl Messages {
         self.due.peek().map_or(u64::MAX, |Reverse((due, _))| *due)
     }
 
-    /// Queues an exchange until its next message is due. `before` is the time when its next message was due,
-    /// before the exchange sent messages at `now`. If this time has not changed, the exchange is already
-    /// queued. A message that waits for a window is not queued, because the window's opening sends it.
+    /// Queues an exchange until its next message is due. `before` is when that was before the exchange sent
+    /// messages at `now`. If this time has not changed, the exchange is already queued. A message that waits
+    /// for a window is not queued: it is sent when the window opens.
     pub(super) fn queue(&mut self, exchange: ExchangeId, now: u64, before: Option<u64>) {
         let due = self.talks[exchange.index()].due;
         if let Some(at) = due
             && at > now
             && due != before
         {
+            // Each exchange has at most one current entry. The others are of calls that have ended.
+            if self.due.len() >= 2 * self.talks.len() {
+                let talks = &self.talks;
+                self.due.retain(|Reverse((at, exchange))| talks[exchange.index()].due == Some(*at));
+            }
             self.due.push(Reverse((at, exchange)));
         }
     }
@@ -260,7 +266,7 @@ pub(super) fn write_stamp(frame: &mut [u8], stamp: Stamp) {
     stamp.write(room.try_into().expect("as long as a stamp"));
 }
 
-/// When the message after `sent` others is due. `None` if its time depends on an answer.
+/// When the next message is due, if `sent` messages were sent. `None` if its time depends on an answer.
 pub(super) fn due(spec: StreamSpec, first: u64, sent: u32) -> Option<u64> {
     match (spec.every_ns, spec.kind) {
         (0, StreamKind::BothWays) => None,
@@ -374,6 +380,21 @@ mod tests {
         assert_eq!([19, 20, 21].map(|now| messages.take_due(now)), [None, Some(exchange), None]);
         messages.queue(exchange, 20, Some(20));
         assert_eq!(messages.next(), u64::MAX, "it waits for a window");
+    }
+
+    #[test]
+    fn calls_that_end_long_before_they_are_due_leave_few_entries() {
+        let talks = vec![Talk { due: Some(5000), ..Talk::default() }, Talk::default()];
+        let mut messages = Messages { talks, due: BinaryHeap::new(), frames: Vec::new(), reads: 0 };
+        let spec = StreamSpec::grpc(StreamKind::ServerStream, 10, 0);
+        messages.queue(ExchangeId(0), 0, None);
+        for now in 0..1000 {
+            messages.talks[1].due = Some(now + 10_000);
+            messages.queue(ExchangeId(1), now, None);
+            messages.end(ExchangeId(1), spec);
+            assert!(messages.due.len() <= 4, "{now}");
+        }
+        assert_eq!([5000, 20_000].map(|now| messages.take_due(now)), [Some(ExchangeId(0)), None]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Reads what the events of a stream of tokens say.
+//! Reads the events of a stream of tokens.
 
 use hoptax_wire::llm::{Scan, Scanned};
 
-/// What the events of a response have said so far.
+/// What the events of a response have contained so far.
 #[derive(Debug, Default)]
 pub(super) struct Tokens {
     pub(super) scan: Scan,
@@ -17,7 +17,7 @@ pub(super) struct Tokens {
     pub(super) pause: Option<Paused>,
 }
 
-/// The client has read nothing for a time, or reads nothing now.
+/// The client's pause, which may be over.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Paused {
     /// Time per token before the pause, nanoseconds.

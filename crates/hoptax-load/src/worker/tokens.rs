@@ -1,8 +1,8 @@
 //! Streams of tokens: the events of language models.
 //!
-//! An event with content is a message. Others begin or end the stream, or say how many tokens it has. A
-//! response is a success if it is whole, announces its end, and has no error event. A client that leaves
-//! before the end is not interested in the rest.
+//! An event with content is a message. Other events begin or end the stream, or state its number of tokens. A
+//! response is a success if it is complete, announces its end, and has no error event. If the client leaves
+//! before the end, the rest does not matter.
 
 use super::Worker;
 use super::streams::codec_of;
@@ -20,8 +20,8 @@ const UNENDED: &str = "the stream of tokens did not announce its end";
 const ERROR: &str = "the server sent an error event within the stream of tokens";
 
 impl Talk {
-    /// Why a whole response with this status is a failure, with a description. `None` if it has no stream of
-    /// tokens: responses with an error status are ordinary ones, and compressed ones cannot be read.
+    /// Cause and description of the failure of a complete response with this status. `None` if it is no
+    /// failure, or has no readable stream of tokens: it has an error status, or it is compressed.
     pub(super) fn token_fault(&self, spec: StreamSpec, status: u16) -> Option<(Cause, &'static str)> {
         let tokens = self.tokens.as_ref().filter(|_| spec.tokens.is_some())?;
         if !(200..300).contains(&status) || self.events.is_encoded {
@@ -34,11 +34,11 @@ impl Talk {
         }
     }
 
-    /// Called when an exchange has its outcome. Returns what a stream of tokens has shown, with its time per
-    /// token if it has one, nanoseconds. `None` if the exchange has no such stream.
+    /// Called when an exchange has its outcome. Returns the counts of its stream of tokens, and the time per
+    /// token (nanoseconds) if known. `None` if the exchange has no such stream.
     pub(super) fn take_tokens(&mut self, spec: StreamSpec) -> Option<(TokenCounts, Option<u64>)> {
         let tokens = std::mem::take(&mut **self.tokens.as_mut().filter(|_| spec.tokens.is_some())?);
-        // An Anthropic stream also states a number when it begins, which is not the final one.
+        // Anthropic also states a number at the beginning, which is not final.
         let usage = tokens.usage.filter(|_| tokens.has_ended);
         let counts = TokenCounts {
             ended: tokens.has_ended.into(),
@@ -63,8 +63,8 @@ impl Talk {
         took.and_then(|took| took.checked_div(others))
     }
 
-    /// Like [`Self::take_tokens`], for a response that was complete at `now`. Only such a request can keep
-    /// all limits of goodput.
+    /// Like [`Self::take_tokens`], for a response that was complete at `now`. Also checks the limits of
+    /// goodput, which only a complete response can keep.
     pub(super) fn end_tokens(
         &mut self,
         spec: StreamSpec,
@@ -76,15 +76,15 @@ impl Talk {
         let first_content = first.zip(times.sent).map(|(first, sent)| first.saturating_sub(sent));
         let response_time = now.saturating_sub(times.scheduled);
         let is_good = |limits: TokenLimits| {
-            // A check can ask for a refusal, which is no stream.
+            // A check can expect the server to refuse, and a refusal is no stream.
             is_success && counts.ended > 0 && limits.hold(first_content, per_token, response_time)
         };
         let good = spec.tokens.and_then(|tokens| tokens.goodput).map(|limits| is_good(limits).into());
         Some((TokenCounts { good, ..counts }, per_token))
     }
 
-    /// Returns after how many nanoseconds the client leaves, or reads again after its pause. `None` if not
-    /// enough tokens have arrived for that.
+    /// Nanoseconds until the client leaves, or until its pause ends. `None` if too few tokens have arrived
+    /// for either.
     pub(super) fn acts_after(&mut self, tokens: TokenSpec) -> Option<u64> {
         match tokens.pause {
             None => self.has_enough(tokens).then_some(1),
@@ -92,7 +92,7 @@ impl Talk {
         }
     }
 
-    /// True if this number of tokens has arrived, and the client leaves after it.
+    /// True if the client leaves after a number of tokens, and they have arrived.
     fn has_enough(&self, tokens: TokenSpec) -> bool {
         match tokens.leave {
             Some(Leave::AfterTokens(most)) => self.received.different() >= u64::from(most),
@@ -102,13 +102,13 @@ impl Talk {
 }
 
 impl<C: Codec> Worker<'_, C> {
-    /// What the client expects of the response of an exchange. `None` unless this is a stream of tokens.
+    /// The settings of the stream of tokens of an exchange. `None` if it has no such stream.
     pub(super) fn token_spec(&self, id: ExchangeId) -> Option<TokenSpec> {
         let times = self.exchanges[id.index()].request?;
         self.setup.mix.target(times.target).stream.as_ref()?.spec.tokens
     }
 
-    /// Why the whole response of an exchange is a failure because of its tokens.
+    /// Like [`Talk::token_fault`], for the complete response of an exchange.
     #[inline]
     pub(super) fn token_fault(&self, id: ExchangeId) -> Option<(Cause, &'static str)> {
         let messages = self.messages.as_ref()?;
@@ -125,7 +125,7 @@ impl<C: Codec> Worker<'_, C> {
         let target = self.setup.mix.target(times.target);
         let Some(stream) = &target.stream else { return };
         let talk = &mut messages.talks[id.index()];
-        // Only gaps are losses: the client did not wait for the rest.
+        // Only gaps count as lost: the client did not wait for later messages.
         self.recorder.messages_lost(times.scheduled, now, talk.received.missing(), 0);
         if let Some((counts, per_token)) = talk.take_tokens(stream.spec) {
             self.recorder.tokens_ended(times.scheduled, (TokenCounts { left: 1, ..counts }, per_token));
@@ -136,7 +136,8 @@ impl<C: Codec> Worker<'_, C> {
             && let Some(codec) = codec_of(&mut self.connections, connection, present)
             && let Some((wire, out)) = codec.parts()
         {
-            // The server learns of every client that leaves. After many resets, the connection is retired.
+            // Always reset, so that the server notices that the client has left. `close_endless` retires the
+            // connection after many resets.
             wire.reset(self.exchanges[id.index()].stream.id, Code::CANCEL, out);
         }
         self.close_endless(io, id, now, false);

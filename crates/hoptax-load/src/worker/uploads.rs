@@ -13,7 +13,8 @@ use std::io;
 #[derive(Debug, Default)]
 pub(super) struct Uploads<'a> {
     uploads: Vec<Upload<'a>>,
-    /// When the next piece of an exchange is due. Entries of uploads that have ended are skipped.
+    /// When the next piece of an exchange is due. Entries of uploads that have ended are skipped, and removed
+    /// before there are more than two entries per exchange.
     due: BinaryHeap<Reverse<(u64, ExchangeId)>>,
 }
 
@@ -67,6 +68,11 @@ impl<'a> Uploads<'a> {
 
     fn wait(&mut self, exchange: ExchangeId, due: u64) {
         self.uploads[exchange.index()].due = Some(due);
+        // Each exchange has at most one current entry. The others are of uploads that have ended.
+        if self.due.len() >= 2 * self.uploads.len() {
+            let uploads = &self.uploads;
+            self.due.retain(|Reverse((due, exchange))| uploads[exchange.index()].due == Some(*due));
+        }
         self.due.push(Reverse((due, exchange)));
     }
 
@@ -124,5 +130,23 @@ impl<'a> Uploads<'a> {
     /// Why a piece of the current request of `exchange` could not be sent. Absent if all were sent.
     pub(super) fn failure(&mut self, exchange: ExchangeId) -> Option<io::Error> {
         self.uploads.get_mut(exchange.index())?.failed.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uploads_that_end_long_before_they_are_due_leave_few_entries() {
+        let (slow, short) = (ExchangeId(0), ExchangeId(1));
+        let mut uploads = Uploads::default();
+        uploads.uploads.resize_with(2, Upload::default);
+        uploads.wait(slow, 5000);
+        for now in 0..1000 {
+            uploads.wait(short, now + 10_000);
+            assert!(uploads.cancel(short) && uploads.due.len() <= 4, "{now}");
+        }
+        assert_eq!([5000, 20_000].map(|now| uploads.take_due(now)), [Some(slow), None]);
     }
 }

@@ -277,7 +277,7 @@ impl<C: Codec> Worker<'_, C> {
     /// Sends the frames that were written. `ends` is true if no frame follows.
     ///
     /// # Errors
-    /// HTTP/1: if the frames cannot be sent, and nothing else of the server can be read.
+    /// HTTP/1: if the frames cannot be sent, and nothing more from the server can be read.
     fn send_frames<L: EventLoop>(
         &mut self,
         io: &mut L,
@@ -398,7 +398,8 @@ impl<C: Codec> Worker<'_, C> {
         self.fail_socket(io, id, now, Cause::TunnelCut, &text);
     }
 
-    /// HTTP/2: the cause of a failure, with its description, if a stream has ended for the cause `found`.
+    /// HTTP/2: the cause and the description of a failure. `found` is the cause for which the stream has
+    /// ended.
     pub(super) fn cause_of_end(
         &mut self,
         id: ExchangeId,

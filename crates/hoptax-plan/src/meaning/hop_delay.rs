@@ -7,8 +7,8 @@ use crate::{GatewayKind, HopDeadline, HopDelay, HopFaults, HopKind, HopLlm, HopW
 use hoptax_format::spec::HttpVersion;
 use std::time::Duration;
 
-/// Adds the plan's delay, warm-up and faults to `hop-l7` or `hop-h2`. Those of any other gateway are reported
-/// as an error. Without any, or after an error, returns `kind` unchanged.
+/// Adds the plan's delay, warm-up and faults to `hop-l7` or `hop-h2`. Reports an error if another gateway has
+/// them. Returns `kind` unchanged after an error, or if the plan has none.
 pub(super) fn read(reader: &mut Reader<'_>, typed: &RawGateway, kind: GatewayKind) -> GatewayKind {
     refuse_message_delay(reader, typed, &kind);
     let can_have_faults = check_faults_of_kind(reader, typed, &kind);
@@ -156,7 +156,7 @@ fn read_faults(reader: &mut Reader<'_>, typed: Placed<RawHopFaults>) -> Option<H
         hold: reader.time(hold, Duration::ZERO),
         deadline,
         merge: merge.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
-        // A bunch of 0 is none, so it is refused like a bunch of 1.
+        // A bunch of 0 is refused like a bunch of 1.
         bunch: bunch.map_or(0, |count| count.value.max(1)),
         refuse: refuse.and_then(|share| reader.unit(&share, units::share)).unwrap_or(0.0),
         cut: reader.time(cut, Duration::ZERO),

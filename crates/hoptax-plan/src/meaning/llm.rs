@@ -47,7 +47,10 @@ pub(super) fn of_upstream(reader: &mut Reader<'_>, typed: Placed<RawUpstreamLlm>
             .unwrap_or(Delay::Fixed(Duration::ZERO)),
         gap: reader.time(typed.gap, Duration::ZERO),
         tokens,
-        bytes_per_token: number(typed.bytes_per_token, UpstreamLlm::USUAL_BYTES),
+        bytes_per_token: typed
+            .bytes_per_token
+            .and_then(|typed| reader.unit(&typed, units::bytes))
+            .unwrap_or(UpstreamLlm::USUAL_BYTES),
         per_write: number(typed.per_write, 1),
         split: number(typed.split, 1),
         crlf: typed.crlf.unwrap_or_default(),
@@ -78,7 +81,7 @@ fn failure(
 pub(super) struct ModelRequest {
     pub(super) request: LlmRequest,
     pub(super) stream: Option<StreamSpec>,
-    /// The prompt. Whether it is a template says whether the body of the request is one.
+    /// The prompt. If it is a template, the body of the request is one too.
     pub(super) prompt: RequestBody,
     /// The API key.
     pub(super) key: String,
@@ -142,7 +145,7 @@ pub(super) fn read(
     ModelRequest { request, stream, prompt, key }
 }
 
-/// Refuses features that authenticate clients with the header that has the API key. `place` is that of the
+/// Refuses features that authenticate clients with the header of the API key. `place` is the place of the
 /// first request to a language model.
 pub(super) fn check_keys(
     reader: &mut Reader<'_>,
@@ -202,7 +205,7 @@ pub(super) fn set_goodput(
     }
 }
 
-/// Refuses what only other requests have.
+/// Refuses keys that a request to a language model cannot have.
 fn refuse_others(reader: &mut Reader<'_>, target: &mut RawTarget) {
     for (key, place) in [
         ("grpc", target.grpc.take().map(|typed| typed.place)),
@@ -223,7 +226,8 @@ fn refuse_others(reader: &mut Reader<'_>, target: &mut RawTarget) {
     }
 }
 
-/// The model that answers, if the built-in upstream plays one. An unknown API has been reported.
+/// The model that the built-in upstream plays. Reports an error if it plays none, or if the model lacks
+/// `api`. `api` is `None` if the plan names an unknown API, which was already reported.
 fn played<'u>(
     reader: &mut Reader<'_>,
     (place, api): (Place, Option<Api>),
@@ -249,7 +253,7 @@ fn tokens(model: &UpstreamLlm, request: &LlmRequest) -> u32 {
     model.tokens.min(request.most_tokens().unwrap_or(u32::MAX))
 }
 
-/// Reads the prompt. `unique` says whether the body is a template for another reason.
+/// Reads the prompt. `unique` is true if the body is a template for another reason.
 fn prompt(
     reader: &mut Reader<'_>,
     typed: Option<Placed<Short<RawPrompt, Bytes>>>,

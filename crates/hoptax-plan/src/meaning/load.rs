@@ -278,7 +278,7 @@ impl Axes {
             http: swept(reader, typed.http.as_ref(), HttpVersion::Http11, |reader, typed| {
                 reader.unit(typed, http::version)
             }),
-            // Unknown hosts are reported with the hosts.
+            // The check of the hosts reports unknown names.
             from: swept(reader, typed.from.as_ref(), None, |_, typed| {
                 Some(Some(typed.value.0.clone()).filter(|host| host != generator))
             }),

@@ -117,8 +117,8 @@ pub(super) fn check_connections(reader: &mut Reader<'_>, search: &Search, typed:
     }
 }
 
-/// Checks in a closed loop that messages have the times that the objectives limit. Only the built-in upstream
-/// writes when a message was due.
+/// Checks, for a closed loop, that the objectives limit only times that messages have. Messages state when
+/// they were due only if they come from the built-in upstream.
 pub(super) fn check_times(
     reader: &mut Reader<'_>,
     search: &Placed<Search>,

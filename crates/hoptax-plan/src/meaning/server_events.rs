@@ -1,8 +1,8 @@
 //! Server-sent events: those that the built-in upstream sends, and those that targets expect.
 
 use super::reader::{Reader, Timed};
-use crate::raw::{Placed, RawEvents, RawUpstreamEvents, Short};
-use crate::{Upstream, UpstreamEvents, calls, event_streams};
+use crate::raw::{BytesText, Placed, RawEvents, RawUpstreamEvents, Short};
+use crate::{Upstream, UpstreamEvents, calls, event_streams, units};
 use hoptax_format::messages::{ENDLESS, Stamp, StreamSpec, UNKNOWN};
 use std::time::Duration;
 
@@ -44,8 +44,9 @@ pub(super) fn of_upstream(reader: &mut Reader<'_>, typed: Placed<RawUpstreamEven
 }
 
 /// Reads the length of an event's data, bytes.
-fn length(reader: &mut Reader<'_>, typed: Option<&Placed<u32>>) -> u32 {
-    let Some(&Placed { place, value }) = typed else { return UpstreamEvents::USUAL_BYTES };
+fn length(reader: &mut Reader<'_>, typed: Option<&Placed<BytesText>>) -> u32 {
+    let read = typed.and_then(|typed| Some((typed.place, reader.unit(typed, units::bytes)?)));
+    let Some((place, value)) = read else { return UpstreamEvents::USUAL_BYTES };
     let (least, most) = (Stamp::TEXT_LENGTH as u32, calls::LONGEST_MESSAGE as u32);
     if value < least {
         let message = format!("an event of {value} bytes has no room for its number and its time");

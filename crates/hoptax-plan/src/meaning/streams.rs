@@ -1,4 +1,5 @@
-//! Streams of messages: the kind of gRPC calls, lengths, and what the built-in upstream must know of them.
+//! Streams of messages: the kind of gRPC calls, lengths, and the settings that the built-in upstream needs
+//! for them.
 
 use super::reader::{Reader, Timed};
 use super::{llm, websocket};

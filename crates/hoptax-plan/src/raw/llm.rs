@@ -1,7 +1,7 @@
 //! Language models in YAML: the one that the built-in upstream plays, and requests.
 
 use super::forms::one_of;
-use super::{ApiText, Bytes, DelayText, Placed, Share, Short, Sweep, Text, Time};
+use super::{ApiText, Bytes, BytesText, DelayText, Placed, Share, Short, Sweep, Text, Time};
 use crate::LlmFailureKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,9 +20,8 @@ pub(crate) struct RawUpstreamLlm {
     /// Number of tokens of a response. Requests can ask for fewer. Default: 20.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub(crate) tokens: Option<Placed<u32>>,
-    /// Text of each token, bytes. Default: 40.
-    #[schemars(range(min = 35, max = 4_194_304))]
-    pub(crate) bytes_per_token: Option<Placed<u32>>,
+    /// Length of the text of each token. Default: 40B.
+    pub(crate) bytes_per_token: Option<Placed<BytesText>>,
     /// Number of tokens that are sent in one write. Default: 1.
     #[schemars(range(min = 1, max = 1000))]
     pub(crate) per_write: Option<Placed<u32>>,

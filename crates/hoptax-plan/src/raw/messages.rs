@@ -1,7 +1,7 @@
 //! Messages in YAML: those of gRPC calls, server-sent events and WebSockets.
 
 use super::forms::one_of;
-use super::{Bytes, JsonText, MessagesText, Placed, Short, Text, Time};
+use super::{Bytes, BytesText, JsonText, MessagesText, Placed, Short, Text, Time};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -29,9 +29,8 @@ pub(crate) struct RawUpstreamEvents {
     pub(crate) count: Option<Placed<MessagesText>>,
     /// Time between two writes. Default: 0s, all events are due at once.
     pub(crate) gap: Option<Placed<Time>>,
-    /// Data of each event, bytes. Default: 64.
-    #[schemars(range(min = 35, max = 4_194_304))]
-    pub(crate) bytes: Option<Placed<u32>>,
+    /// Length of the data of each event. Default: 64B.
+    pub(crate) bytes: Option<Placed<BytesText>>,
     /// Time from the head of the response until the first event. Default: 0s.
     pub(crate) first: Option<Placed<Time>>,
     /// Number of events that are sent in one write. Default: 1.

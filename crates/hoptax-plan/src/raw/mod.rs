@@ -30,10 +30,10 @@ pub(crate) use request::{
     RawRequestBody, RawTarget, RawTimeouts, RawWarmUp,
 };
 pub(crate) use texts::{
-    AddressText, ApiText, ArrivalsText, AskText, Auto, Bytes, ConnectionCount, CpuList, DeadlineText,
-    DelayText, FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit, ListenText,
-    MessagesText, ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount, SearchedText,
-    Share, SizesText, StageText, StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
+    AddressText, ApiText, ArrivalsText, AskText, Auto, Bytes, BytesText, ConnectionCount, CpuList,
+    DeadlineText, DelayText, FeatureText, FeaturesText, HostAddress, HttpText, JwtText, KeepAliveText, Limit,
+    ListenText, MessagesText, ObjectiveText, OnOffText, PrecisionText, ProxyText, Rate, RequestCount,
+    SearchedText, Share, SizesText, StageText, StatusText, SteadyRate, StreamCount, Text, Time, TrialsText,
 };
 
 use super::selector::SelectorKind;
@@ -64,7 +64,7 @@ pub(crate) struct RawPlan {
     pub(crate) gateways: Vec<Placed<Short<RawGateway>>>,
     /// The request to send: one target, or a list of targets that are mixed by weight. Default: GET /.
     pub(crate) target: Option<Sweep<RawTarget>>,
-    /// The traffic that the targets stand for. `hoptax import` writes it, and reports quote it.
+    /// The traffic that the targets represent. `hoptax import` writes it, and reports quote it.
     pub(crate) imported: Option<RawImported>,
     /// How requests are sent. Each entry is one load point. An entry that contains lists gives several load
     /// points. A plan with `start` has a default: an open loop with 1000/s over 32 connections. So has a plan

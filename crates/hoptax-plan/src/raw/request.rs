@@ -13,7 +13,8 @@ use serde::Deserialize;
 #[schemars(rename = "target")]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTarget {
-    /// Unique name of the target. Default: the method and the path, or API, model, prompt and tokens.
+    /// Unique name of the target. Default: its method and path; with `llm`, its API, model, prompt and
+    /// tokens.
     pub(crate) name: Option<Placed<String>>,
     /// Weight of the target in the mix. The target gets this share of the requests: its weight ÷ the sum of
     /// all weights. Default: 1.

@@ -55,6 +55,13 @@ texts! {
         "pattern": r"^[0-9]*\.?[0-9]+ *(B|KiB|MiB|GiB|kB|MB|GB)$",
         "description": "A number and a unit: B, KiB, MiB, GiB (1024) or kB, MB, GB (1000)."
     }
+    BytesText {
+        "type": ["string", "integer"],
+        "pattern": r"^([0-9]+|[0-9]*\.?[0-9]+ *(B|KiB|MiB|GiB|kB|MB|GB))$",
+        "minimum": 35,
+        "maximum": 4_194_304,
+        "description": "35B to 4MiB: a size such as 64B, or a number of bytes."
+    }
     SizesText {
         "type": "string",
         "pattern": r"^([0-9]*\.?[0-9]+ *(B|KiB|MiB|GiB|kB|MB|GB)|choice\(.+\))$",

@@ -75,23 +75,12 @@ fn a_load_must_be_large_enough_for_all_generators() {
         )
     };
     good(&plan("load: [{ loop: closed, connections: [3, 8], requests: 3, duration: 1s }]"));
-    assert_eq!(
-        mistake(&plan("load: [{ loop: closed, connections: [8, 2] }, { loop: closed, connections: 1 }]")),
-        "2:41 2 connections cannot be divided between the 3 generators on `clients`; write 3 or more, or \
-         use fewer machines\n\
-         2:76 1 connection cannot be divided between the 3 generators on `clients`; write 3 or more, or use \
-         fewer machines"
-    );
-    assert_eq!(
-        mistake(&plan("load: [{ loop: closed, connections: 8, requests: 2, duration: 1s }]")),
-        "2:50 2 requests cannot be divided between the 3 generators on `clients`; write 3 or more, or use \
-        fewer machines"
-    );
-    assert_eq!(
-        mistake(&plan("start: {}")),
-        "2:8 a start is measured by one generator, and `clients` is 3 machines; give the role `generator` a \
-         host with one machine"
-    );
+    let small = [
+        "load: [{ loop: closed, connections: [8, 2] }, { loop: closed, connections: 1 }]",
+        "load: [{ loop: closed, connections: 8, requests: 2, duration: 1s }]",
+        "start: {}",
+    ];
+    insta::assert_snapshot!(refusals(&small, |load| mistake(&plan(load))));
 }
 
 #[test]
@@ -180,16 +169,9 @@ fn an_upstream_that_already_runs_has_no_host() {
     assert_eq!(kept(&plan), plan);
     // Generator and gateway are on one host, so 127.0.0.1 means the same machine for both.
     good(&running("127.0.0.1", "generator: edge, gateway: edge"));
-    assert_eq!(
-        mistake(&running("localhost", "gateway: edge")),
-        "3:18 localhost is another machine for the generator on `local` than for the gateway on `edge`; \
-         write the address at which both hosts reach the upstream"
-    );
-    assert_eq!(
-        mistake(&running("10.0.0.9", "gateway: edge, upstream: edge")),
-        "5:35 the upstream already runs, and hoptax does not start it on a host; remove `upstream` from \
-         `roles`, or remove `upstream.url` to start the built-in upstream"
-    );
+    let told = [("localhost", "gateway: edge"), ("10.0.0.9", "gateway: edge, upstream: edge")]
+        .map(|(url, roles)| refusal(&format!("{url} | {roles}"), &mistake(&running(url, roles))));
+    insta::assert_snapshot!(told.concat());
 }
 
 #[test]
@@ -210,10 +192,7 @@ fn cpus_of_other_hosts_are_not_limited_by_this_machine() {
     let plan = good(&with(&format!("{hosts}cpus: {{ generator: 1, gateway: 0-31, upstream: 63 }}")));
     let CpuPlan::Pinned(sets) = &plan.cpus else { panic!("{:?}", plan.cpus) };
     assert_eq!((sets.gateway.len(), sets.upstream.as_slice()), (32, [63].as_slice()));
-    assert_eq!(
-        mistake(&with(&format!("{hosts}cpus: {{ generator: 2, gateway: 0-31 }}"))),
-        "5:20 this machine has no CPU 2; use CPUs 0 to 1"
-    );
+    insta::assert_snapshot!(mistake(&with(&format!("{hosts}cpus: {{ generator: 2, gateway: 0-31 }}"))));
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn timed(at_most: Duration, within: f64, within_us: Option<f64>) -> Trials {
 fn time_and_precision_set_the_rounds() {
     let plan = good(&format!("{SMALLEST}time: 10m\nprecision: 5us\n"));
     assert_eq!(plan.trials, timed(Duration::from_secs(600), 0.05, Some(5.0)));
-    assert_eq!(plan.trials.describe(), "as many rounds as fit into 10m");
+    insta::assert_snapshot!(plan.trials.describe());
     assert_eq!(
         good(&format!("{SMALLEST}precision: 2%\n")).trials,
         timed(Duration::from_secs(180), 0.02, None)
@@ -306,33 +306,13 @@ fn points(load: &str) -> Vec<String> {
 
 #[test]
 fn the_first_axis_of_a_sweep_changes_slowest() {
-    assert_eq!(
-        points("loop: closed, connections: [1, 100], duration: [2s, 1s]"),
-        [
-            "closed, 1 connection, 2s",
-            "closed, 1 connection, 1s",
-            "closed, 100 connections, 2s",
-            "closed, 100 connections, 1s",
-        ]
-    );
-    assert_eq!(
-        points("duration: [2s, 1s], loop: closed, connections: [1, 100]"),
-        [
-            "closed, 1 connection, 2s",
-            "closed, 100 connections, 2s",
-            "closed, 1 connection, 1s",
-            "closed, 100 connections, 1s",
-        ]
-    );
-    assert_eq!(
-        points("loop: open, arrivals: [constant, poisson], rate: [10/s, 60/m], connections: 2"),
-        [
-            "open, 10/s constant, 2 connections, 5s",
-            "open, 1/s constant, 2 connections, 10s",
-            "open, 10/s poisson, 2 connections, 5s",
-            "open, 1/s poisson, 2 connections, 10s",
-        ]
-    );
+    let shown = [
+        "loop: closed, connections: [1, 100], duration: [2s, 1s]",
+        "duration: [2s, 1s], loop: closed, connections: [1, 100]",
+        "loop: open, arrivals: [constant, poisson], rate: [10/s, 60/m], connections: 2",
+    ]
+    .map(|load| format!("{load}\n  {}\n", points(load).join("\n  ")));
+    insta::assert_snapshot!(shown.concat());
 }
 
 #[test]
@@ -378,15 +358,7 @@ load: [{ loop: closed, connections: 1 }]
     assert_eq!(hops[1].warming, warming(2, Duration::from_secs(1), HopWarmingFall::Step));
     assert_eq!(hops[2].warming, warming(9, Duration::from_micros(1), HopWarmingFall::Linear));
     assert_eq!((hops[2].inbound, hops[2].how), (Duration::from_millis(2), HopDelayHow::Spin));
-    assert_eq!(
-        hops.iter().map(HopDelay::to_string).collect::<Vec<_>>(),
-        [
-            "140us of CPU time, falling to zero over 30000 requests",
-            "1s of CPU time in each of the first 2 requests",
-            "2ms in, 0s out, 100% of requests, spin; 1us of CPU time, falling to zero over 9 requests",
-            "0s in, 2ms out, 1% of requests, sleep",
-        ]
-    );
+    insta::assert_snapshot!(hops.iter().map(HopDelay::to_string).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

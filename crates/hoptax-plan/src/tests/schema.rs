@@ -13,6 +13,7 @@ fn patterns_of_the_schema_accept_what_the_parser_accepts() {
     for (name, accepted, refused) in [
         ("Time", ["250ms", "1.5s"], ["5", "5 sec"]),
         ("Bytes", ["1KiB", "10 kB"], ["5", "1KB"]),
+        ("BytesText", ["1KiB", "64"], ["-5", "1KB"]),
         ("Rate", ["1000/s", "0.5/m"], ["5", "5/d"]),
         ("ArrivalsText", ["constant", "jitter(25%)"], ["bursts", "poison"]),
     ] {

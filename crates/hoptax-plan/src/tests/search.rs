@@ -20,7 +20,7 @@ fn defaults_of_a_search() {
     assert_eq!(point.shape, Shape::Open { rate: Rate::Fixed(100.0), arrivals: Arrivals::Constant });
     assert_eq!((search.from, search.to, search.precision), (100.0, 50_000.0, 0.05));
     assert_eq!((search.confirm, point.duration), (Duration::from_secs(10), Duration::from_secs(5)));
-    assert_eq!(point.describe(), "search, 100/s to 50000/s, p99 < 10ms, constant, 8 connections");
+    insta::assert_snapshot!(point.describe());
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_closed_loop_of_streams_searches_for_connections() {
     assert_eq!((&point.shape, point.connections), (&Shape::Closed, 900));
     let search = point.search.as_ref().expect("a search");
     assert_eq!((search.from, search.to), (10.0, 900.0));
-    assert!(point.describe().starts_with("search, 10 to 900 connections, p99 < 9ms, closed"), "{point:?}");
+    insta::assert_snapshot!(point.describe());
     let texts = [
         text("900", "from: 10/s, to: 900"),
         text("900", "from: 900, to: 900"),

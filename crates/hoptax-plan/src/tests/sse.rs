@@ -23,7 +23,7 @@ fn events_of_the_upstream_reach_the_targets() {
     let [target] = plan.targets.as_slice() else { panic!("one target") };
     assert_eq!((target.name.as_str(), target.stream), ("GET /", Some(StreamSpec::events(20, 100_000_000))));
     assert_eq!(target.headers, [("accept".to_owned(), "text/event-stream".to_owned())]);
-    let all = "{ count: endless, gap: 1s, bytes: 35, first: 2s, per_write: 3, heartbeat: 15s }";
+    let all = "{ count: endless, gap: 1s, bytes: 35B, first: 2s, per_write: 3, heartbeat: 15s }";
     let plan = good(&format!("upstream: {{ events: {all} }}\n{CLOSED}"));
     let Upstream::BuiltIn(upstream) = &plan.upstream else { panic!("it is built in") };
     let found = upstream.events.as_ref().expect("events");

@@ -143,6 +143,15 @@ pub fn size(text: &str) -> Result<u64, UnitError> {
     Ok(total as u64)
 }
 
+/// Parses [a size](size), or a plain number of bytes. Returns `u32::MAX` if it is larger.
+///
+/// # Errors
+/// If the text is neither.
+pub fn bytes(text: &str) -> Result<u32, UnitError> {
+    let bytes = text.trim().parse::<u64>().or_else(|_| size(text))?;
+    Ok(u32::try_from(bytes).unwrap_or(u32::MAX))
+}
+
 /// Parses a share: a percentage (`1%`) or a number from 0 to 1 (`0.01`).
 ///
 /// # Errors

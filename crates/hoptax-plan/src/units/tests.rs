@@ -76,6 +76,16 @@ fn sizes() {
 }
 
 #[test]
+fn bytes_are_sizes_or_plain_numbers() {
+    for (text, expected) in [("64", 64), ("64B", 64), (" 1KiB ", 1024), ("5GiB", u32::MAX)] {
+        assert_eq!(bytes(text), Ok(expected), "{text}");
+    }
+    for text in ["", "-1", "1.5", "0.5B", "1KB", "many"] {
+        assert!(bytes(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn shares() {
     for (text, value, shown) in [
         ("1%", 0.01, "1%"),

@@ -205,10 +205,10 @@ fn mark_warming(trials: &mut [TrialRecord]) {
     }
 }
 
-/// Sets aside the trials of a process before the step that was found under load after its trials. If the
-/// trials show where the step was, only those before it are set aside. Otherwise all trials before the load
-/// are. If no trial of the gateway would remain at a load point, all trials there count, and the finding
-/// `still-warming` says what they show.
+/// Sets aside the trials that a process made before it had warmed up. Load after its trials (`step`) has
+/// shown that it was not warm. If the trials show when it became faster, only earlier trials are set aside,
+/// otherwise all trials before that load. If no trial of the gateway would remain at a load point, all trials
+/// there count, and the finding `still-warming` reports it.
 fn mark_cold(trials: &mut [TrialRecord], step: &LateStep) {
     let series = relative_to_machine(trials, (&step.contender, step.start), step.before_trial);
     // Each load point has a level of its own. The step is therefore searched in the trials of one load point,

@@ -265,7 +265,7 @@ mod tests {
         );
         assert_eq!(serde_json::from_str::<PackDriver>(&text).expect("read"), built);
         let PackDriver::Version(version) = &built else { panic!("a version") };
-        assert_eq!(version.to_string(), "commit 3f2c1d0aa1 (main) of /src/proxy");
+        insta::assert_snapshot!(version);
         let image = |image: &str| PackDriver::Docker { image: Some(image.into()) };
         for (driver, name) in [
             (PackDriver::Process, None),

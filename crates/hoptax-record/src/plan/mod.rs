@@ -149,7 +149,7 @@ impl Plan {
         self.restarts.unwrap_or(if generates_code { RESTARTS } else { 0 })
     }
 
-    /// Describes the targets, and the traffic that they stand for.
+    /// Describes the targets, and the traffic that they represent.
     pub fn describe_targets(&self) -> String {
         let targets = Target::describe_all(&self.targets);
         match &self.imported {

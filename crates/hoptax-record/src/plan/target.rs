@@ -103,9 +103,9 @@ impl Target {
         self.stream.and_then(|stream| stream.tokens).is_some_and(|tokens| tokens.goodput.is_some())
     }
 
-    /// The body of a request, made of the content of `body`: the message of a gRPC call has a prefix. Those
-    /// of a stream have room for a stamp and get their prefix when they are sent, like those of a WebSocket.
-    /// A prompt is put into JSON. A text in a plan is always a template; other prompts are none.
+    /// The body of a request whose `body` has this content. The message of a gRPC call gets its prefix here.
+    /// Messages of streams and of WebSockets get room for a stamp here, and their prefix when they are sent.
+    /// A prompt is put into JSON. It is a template only if it is a text in the plan.
     pub fn body_of(&self, content: Vec<u8>) -> Vec<u8> {
         if let Some(llm) = &self.llm {
             let prompt = String::from_utf8_lossy(&content);

@@ -28,8 +28,8 @@ pub struct Comparison {
     pub void: Vec<String>,
     /// One row for each case and metric.
     pub rows: Vec<Row>,
-    /// Expected number of rows whose interval would exclude zero by chance even if nothing differed. It is 5
-    /// % of the rows that have an interval. Verdicts are adjusted for this number of rows.
+    /// Expected number of rows that would differ by chance if intervals and verdicts did not account for the
+    /// number of rows. It is 5 % of the rows that have an interval.
     pub expected_by_chance: f64,
 }
 
@@ -53,21 +53,19 @@ pub struct Row {
     pub a: Option<Estimate>,
     /// Figure of the second run, as in the run's report. Absent if the metric was not measured.
     pub b: Option<Estimate>,
-    /// Second figure − first figure.
+    /// Second figure − first figure. Its interval accounts for the number of rows and for `floor`: it
+    /// excludes zero exactly if the row is better or worse.
     pub difference: Contrast,
-    /// Relative change: second figure ÷ first figure − 1. Absent if the first figure is not above zero.
+    /// Relative change: second figure ÷ first figure − 1, with an interval as wide as that of `difference`.
+    /// Absent if the first figure is not above zero, or if this interval contradicts the verdict.
     pub change: Option<Estimate>,
     /// Limit for differences, in the metric's unit. A difference up to this limit does not count as better or
     /// worse.
     pub floor: f64,
-    /// p-value of the hypothesis that noise and the machine explain the difference. Absent if there is only
-    /// one round.
-    #[serde(skip)]
-    pub p_value: Option<f64>,
     /// p-value of the hypothesis that `floor` explains the difference, adjusted for the number of rows
     /// (Holm). Absent if a run has only one round.
     pub adjusted_p_value: Option<f64>,
-    /// Verdict of this row: `better` or `worse` if the adjusted p-value is at most 0.05.
+    /// Verdict of this row: `better` or `worse` if the interval of `difference` excludes zero.
     pub verdict: Verdict,
 }
 

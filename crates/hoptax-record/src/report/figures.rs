@@ -8,31 +8,47 @@ use serde::{Serialize, Serializer};
 /// A tax or a price, and whether it is distinguishable from noise.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// The value. Its interval holds for another run of the same plan on this machine.
+    /// The value. Its interval holds for another run of the same plan on this machine. If the value does not
+    /// exceed the noise floor, the interval is at least ± the noise floor.
     #[serde(flatten)]
     pub estimate: Estimate,
     /// The value with the interval that the rounds of this run give. JSON has only half of this interval's
     /// width, which is absent if there is only one round.
     #[serde(rename = "half_width_in_run", serialize_with = "half_width")]
     pub in_run: Estimate,
-    /// Whether the interval excludes "no tax" and the estimate exceeds the noise floor.
+    /// Whether the interval excludes "no tax".
     pub distinguishable: bool,
 }
 
 impl Difference {
-    /// A difference whose interval comes from the rounds of a run. It is distinguishable if the interval
-    /// excludes `neutral` and the estimate differs from `neutral` by more than `floor`.
+    /// A difference whose interval comes from the rounds of a run. It is distinguishable if its interval
+    /// excludes `neutral`. An estimate that differs from `neutral` by at most `floor` has an interval of at
+    /// least ± `floor`. Without a floor, nothing is distinguishable.
     pub fn new(in_run: Estimate, neutral: f64, floor: Option<f64>) -> Self {
         let distance = (in_run.estimate - neutral).abs();
-        let above_floor = floor.is_some_and(|floor| distance > floor);
-        Self { estimate: in_run, in_run, distinguishable: in_run.excludes(neutral) && above_floor }
+        let floor = floor.unwrap_or(distance);
+        let estimate =
+            if distance > floor { in_run } else { including(in_run.at_least_half(floor), neutral) };
+        Self { estimate, in_run, distinguishable: estimate.excludes(neutral) }
     }
 
-    /// The same difference with another interval, which may contain `neutral`.
+    /// The same difference with an interval that also contains `wider`.
     #[must_use]
-    pub fn with_interval(self, estimate: Estimate, neutral: f64) -> Self {
-        Self { estimate, distinguishable: self.distinguishable && estimate.excludes(neutral), ..self }
+    pub fn with_interval(self, wider: Estimate, neutral: f64) -> Self {
+        let [low, high] = [(wider.low, self.estimate.low), (wider.high, self.estimate.high)]
+            .map(|(one, other)| one.zip(other));
+        let low = low.map(|(one, other)| one.min(other));
+        let high = high.map(|(one, other)| one.max(other));
+        let estimate = Estimate { low, high, ..self.estimate };
+        Self { estimate, distinguishable: estimate.excludes(neutral), ..self }
     }
+}
+
+/// The estimate with an interval that contains `value`, if there is an interval. Without this, rounding could
+/// leave `value` just outside.
+fn including(estimate: Estimate, value: f64) -> Estimate {
+    let Estimate { low, high, .. } = estimate;
+    Estimate { low: low.map(|low| low.min(value)), high: high.map(|high| high.max(value)), ..estimate }
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

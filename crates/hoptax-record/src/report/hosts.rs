@@ -53,8 +53,8 @@ pub struct LegFigures {
     pub to: String,
     /// Address at which `from` reaches `to`.
     pub address: Option<IpAddr>,
-    /// Median of a round trip, µs: a message of the length of a request, and an answer of the length of a
-    /// response, each at most one packet. Absent if it was not measured.
+    /// Median round-trip time, µs. The message is as long as a request, and the answer as long as a response,
+    /// but each at most one packet. Absent if it was not measured.
     pub round_trip_us: Option<Estimate>,
     /// The shortest round trip, µs.
     pub least_us: Option<f64>,

@@ -16,8 +16,10 @@ pub struct GatewayPair {
     pub second: String,
     /// The metric.
     pub metric: Metric,
-    /// The second gateway's figure − the first gateway's figure. Its interval is that of this pair alone, and
-    /// holds for another run of the same plan. In JSON, it has no number of trials.
+    /// The second gateway's figure − the first gateway's figure. Its interval accounts for the number of
+    /// pairs (Holm), and holds for another run of the same plan. If the difference is at most 1 % of the
+    /// smaller of the two gateways' own figures (response time, throughput ratio, CPU time per request), the
+    /// interval is at least ± this 1 %. In JSON, it has no number of trials.
     #[serde(serialize_with = "interval")]
     pub difference: Estimate,
     /// p-value under the null hypothesis of no difference, adjusted for the number of pairs (Holm); absent
@@ -25,8 +27,7 @@ pub struct GatewayPair {
     pub p_value: Option<f64>,
     /// Number of rounds that both gateways have.
     pub rounds: u32,
-    /// True if the adjusted p-value is below 0.05, and the difference exceeds 1 % of the smaller of the two
-    /// gateways' own figures (response time, throughput ratio, CPU time per request). In JSON, in words.
+    /// True if the interval of the difference excludes zero. In JSON, in words.
     #[serde(rename = "verdict", serialize_with = "verdict")]
     pub distinguishable: bool,
     /// True if both gateways are candidates for the answer.

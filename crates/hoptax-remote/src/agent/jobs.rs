@@ -101,7 +101,7 @@ impl Handle {
         let before = NetworkCounters::now();
         thread::spawn(move || {
             let Self { job, answers } = self;
-            // The samples of another host say how many sockets were in TIME_WAIT.
+            // The host that samples this machine also counts sockets in TIME_WAIT.
             while let Ok(order) = job.orders.recv() {
                 if order == Order::Interrupt {
                     return answers.answer(job.id, Ok(Usage::default()));

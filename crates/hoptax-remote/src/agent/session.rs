@@ -172,7 +172,7 @@ impl Session {
 
     fn try_prepare(&mut self, prepare: Prepare) -> anyhow::Result<()> {
         if prepare.idle == Idle::Poll {
-            self._polling = Some(Polling::begin().context("idle CPUs cannot be made to poll")?);
+            self._polling = Some(Polling::begin().context("cannot make idle CPUs poll")?);
         }
         let Some(services) = prepare.services else { return Ok(()) };
         let directory = self.directory().to_owned();

@@ -28,8 +28,8 @@ const AFTER_END_S: u64 = 60;
 /// User and group of the container. The image need not know them.
 const USER: u32 = 65532;
 
-/// Maximum lengths of a host's part of a name, and of a label. Names of pods have up to 63 characters, and
-/// Kubernetes adds up to 17 of them.
+/// Maximum lengths of the host's name within an object's name, and of a label. Names of pods have up to 63
+/// characters, up to 17 of them added by Kubernetes.
 const HOST_PART: usize = 20;
 const LABEL: usize = 63;
 

@@ -1,11 +1,11 @@
-//! What looking up and creating hosts needs.
+//! Input for looking up and creating hosts.
 
 use hoptax_plan::Plan;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// What [`up`](super::up()) and [`down`](super::down()) need.
+/// Input of [`up`](super::up()) and [`down`](super::down()).
 #[derive(Clone, Copy)]
 pub struct Setup<'a> {
     /// The plan.
@@ -13,7 +13,7 @@ pub struct Setup<'a> {
     /// Directory for everything that hoptax keeps for this user: see
     /// [`data_directory`](hoptax_host::programs::data_directory).
     pub home: &'a Path,
-    /// Set by a signal. What has begun then ends early.
+    /// Set by a signal. Work in progress then ends early.
     pub interrupted: &'a AtomicBool,
     /// Receives a line for the user about each step, and the lines that `terraform` prints about its own
     /// steps.

@@ -269,7 +269,7 @@ fn await_login(setup: &Setup<'_>, host: &Host) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a line of `terraform` says that something begins, goes on or is complete. Other lines, such as
+/// Whether a line of `terraform` says that something begins, continues or is complete. Other lines, such as
 /// those of Terraform's plan, are only in the log.
 fn is_step(line: &str) -> bool {
     line.contains("...") || line.contains(" complete")

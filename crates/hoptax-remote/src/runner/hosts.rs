@@ -360,7 +360,7 @@ impl Needs<'_> {
     /// Makes our own host ready.
     fn prepare_here(&self, one: &Known) -> anyhow::Result<(Option<ProcessDriver>, Option<Polling>)> {
         let polling = match self.idle(one)? {
-            Idle::Poll => Some(Polling::begin().context("idle CPUs cannot be made to poll")?),
+            Idle::Poll => Some(Polling::begin().context("cannot make idle CPUs poll")?),
             Idle::Sleep => None,
         };
         if !self.has_services(one) {
@@ -443,7 +443,7 @@ impl Needs<'_> {
             Some(Idle::Sleep) => Ok(Idle::Sleep),
             None if !one.can_poll => Ok(Idle::Sleep),
             Some(Idle::Poll) if !one.can_poll => bail!(
-                "host {}: idle CPUs cannot be made to poll (`idle: poll`); log in as root, or write `idle: \
+                "host {}: cannot make idle CPUs poll (`idle: poll`); log in as root, or write `idle: \
                 auto`",
                 one.seat.host
             ),

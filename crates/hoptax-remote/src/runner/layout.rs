@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// `one` with these generators in addition.
+    /// Adds these generators to `one`.
     fn with(more: &[&str], one: Layout) -> Layout {
         Layout { more_generators: more.iter().map(|text| seat(text)).collect(), ..one }
     }

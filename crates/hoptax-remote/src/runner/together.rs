@@ -1,4 +1,5 @@
-//! What several generators report about one load, as one generator would report it. This module does no I/O.
+//! Combines the reports of several generators about one load, as if one generator had sent it. This module
+//! does no I/O.
 
 use hoptax_format::record::{Phase, PhaseLine, SecondLine};
 use hoptax_format::seconds;
@@ -6,7 +7,7 @@ use hoptax_host::probe::RecentTree;
 use hoptax_run::{TrialUpdate, Used};
 use std::collections::BTreeMap;
 
-/// Turns the updates of several generators into those of one load. All moments are on our clock.
+/// Turns the updates of several generators into updates of the whole load. All moments are on our clock.
 #[derive(Debug)]
 pub(super) struct Together {
     /// The phase of each generator; absent before its first one.

@@ -168,7 +168,7 @@ impl HostsTraffic {
         for other in others.into_inner().unwrap_or_else(PoisonError::into_inner) {
             add(&mut loaded, other);
         }
-        // Whatever else failed, a lost host is the cause.
+        // If a host was lost, this is the cause of all other failures.
         loaded.failed = links.iter().find_map(|link| link.lost()).or(loaded.failed);
         Ok(loaded)
     }

@@ -12,7 +12,7 @@ use hoptax_run::WatchedRoles;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where some loads come from.
+/// A host from which loads are sent.
 #[derive(Debug, Clone)]
 pub(super) struct Vantage {
     /// Where all roles run during these loads.
@@ -36,8 +36,8 @@ pub(super) struct Vantages {
 }
 
 impl Vantages {
-    /// Where a load comes from. `None` for the host of the role `generator`. Fails if no load of the plan
-    /// names this host.
+    /// The vantage point of loads from this host; `None` for the host of the role `generator`. Fails if no
+    /// load of the plan names the host.
     pub(super) fn get(&self, from: Option<&str>) -> Result<&Vantage, Failure> {
         let Some(from) = from else { return Ok(&self.of_role) };
         self.others.get(from).ok_or_else(|| {

@@ -2,18 +2,15 @@
 // `table` contains the same values as text: { head, rows }.
 
 const PERCENTILES = ["p50", "p90", "p95", "p99", "p99.9"];
+// The measure of the answer is the first.
 const TAXES = {
+  [page.measures[0].metric]: { ...page.measures[0], kind: kinds.time },
   added_p50: { name: "p50", axis: "added response time at the median", kind: kinds.time },
   added_p90: { name: "p90", axis: "added response time at the 90th percentile", kind: kinds.time },
   added_p95: { name: "p95", axis: "added response time at the 95th percentile", kind: kinds.time },
   added_p99: { name: "p99", axis: "added response time at the 99th percentile", kind: kinds.time },
   cpu_us_per_request: { name: "CPU", axis: "CPU time of the gateway per request", kind: kinds.time },
   throughput_ratio: { name: "throughput", axis: "throughput against direct", kind: kinds.share },
-};
-// The page shows the first of these that was measured.
-const OF_MESSAGES = {
-  added_message_p50: { axis: `added response time of ${page.message}s at the median`, kind: kinds.time },
-  added_age_p50: { axis: `added age of ${page.message}s at the median`, kind: kinds.time },
 };
 const PRICES = {
   added_p50: { name: "p50", axis: "added at the median", kind: kinds.time },
@@ -65,8 +62,8 @@ const addedChart = (metric, { kind, axis }, theme, width) => {
 const taxChart = (theme, width) => addedChart(state.percentile, TAXES[state.percentile], theme, width);
 
 const messageChart = (theme, width) => {
-  const metric = Object.keys(OF_MESSAGES).find((one) => casesAt(state.load).some(({ tax }) => tax?.[one]));
-  return metric ? addedChart(metric, OF_MESSAGES[metric], theme, width) : null;
+  const [, { metric, axis }] = page.measures;
+  return addedChart(metric, { axis, kind: kinds.time }, theme, width);
 };
 
 // The table below a chart of changes. It has a row for each line of the chart.

@@ -6,7 +6,7 @@ const gateways = page.contenders;
 const state = {
   load: page.first_load,
   hidden: new Set(),
-  percentile: "added_p50",
+  percentile: page.measures[0].metric,
   price: "added_p50",
   over: "p99_us",
   pair: [

@@ -7,7 +7,9 @@ use super::unit::Unit;
 use super::{life, over_time, precision, starts};
 use crate::model::Model;
 use crate::prices::named;
+use crate::words::measure::Measure;
 use crate::words::sweeps::{Sweep, sweeps};
+use crate::words::text::capital;
 use hoptax_analysis::{Case, Difference, Load};
 use hoptax_plan::Metric;
 use hoptax_record::Times;
@@ -45,7 +47,7 @@ macro_rules! charts {
 }
 
 charts! {
-    /// Added response time at the median.
+    /// What the answer compares: added response time at the median, or what is added to streams.
     Tax("tax", "Added response time at the median");
     /// Added response time at the 99th percentile.
     TaxP99("tax-p99", "Added response time at the 99th percentile");
@@ -134,9 +136,12 @@ const RARITIES: [(f64, &str); 7] = [
 ];
 
 impl Chart {
-    /// The title, with the word of the run for a message.
-    pub(crate) fn title_of(self, model: &Model) -> String {
-        self.title().replace("message", model.message)
+    /// The title, with the measure of the run's answer and the word of the run for a message.
+    pub fn title_of(self, model: &Model) -> String {
+        match self {
+            Self::Tax => capital(&Measure::new(model.latency_metric(), model.message).axis),
+            _ => self.title().replace("message", model.message),
+        }
     }
 
     /// Words for an error message: the data that a run must contain for this chart.
@@ -161,7 +166,7 @@ impl Chart {
     pub(super) fn of(self, model: &Model, load: &Load) -> Option<Drawing> {
         let with_intervals = format!("{}; with 95 % intervals", load.label);
         let (subtitle, body) = match self {
-            Self::Tax => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP50)?)),
+            Self::Tax => (with_intervals, Body::Ranked(tax(model, load, model.latency_metric())?)),
             Self::TaxP99 => (with_intervals, Body::Ranked(tax(model, load, Metric::AddedP99)?)),
             Self::TaxMessage => {
                 let (times, ranked) = messages(model, load)?;
@@ -271,7 +276,7 @@ pub(super) fn tax(model: &Model, load: &Load, metric: Metric) -> Option<Ranked> 
 
 /// The times of messages that the chart shows, in words, and what each gateway adds to them at the median.
 /// `None` if messages have neither a response time nor an age.
-pub(super) fn messages(model: &Model, load: &Load) -> Option<(&'static str, Ranked)> {
+fn messages(model: &Model, load: &Load) -> Option<(&'static str, Ranked)> {
     Metric::HEADLINES_OF_MESSAGES.into_iter().find_map(|metric| {
         let times = if metric.times() == Some(Times::Age) { "age" } else { "response time" };
         Some((times, tax(model, load, metric)?))

@@ -23,10 +23,11 @@ pub use sheet::ChartError;
 pub use standalone::Theme;
 
 use super::model::Model;
+use super::words::measure::Measure;
+use super::words::text::capital;
 use hoptax_analysis::{Load, headline};
-use hoptax_plan::Metric;
 use plotters::prelude::{BLACK, RGBColor, SVGBackend};
-use ranked::{Ranked, Room};
+use ranked::Room;
 use sheet::{Ink, Sheet};
 
 /// Draws a chart at a load point as SVG. `None` if the report has no data for this chart.
@@ -91,24 +92,17 @@ impl Width {
 }
 
 /// A chart of the added time at the median for a page, with intervals and the noise floor. The smallest added
-/// time comes first. `None` if there is no tax.
-pub(super) fn tax(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
-    let Some(ranked) = catalogue::tax(model, load, Metric::AddedP50) else { return Ok(None) };
-    let described = format!("Added response time at the median with 95 % intervals, {}", load.label);
-    ranked_on_page(&ranked, width, &described).map(Some)
-}
-
-/// A chart of the time added to messages at the median, like [`tax`]. `None` if there is no such tax.
-pub(super) fn messages(model: &Model, load: &Load, width: Width) -> Result<Option<String>, ChartError> {
-    let Some((times, ranked)) = catalogue::messages(model, load) else { return Ok(None) };
-    let (message, label) = (model.message, &load.label);
-    let described = format!("Added {times} of {message}s at the median with 95 % intervals, {label}");
-    ranked_on_page(&ranked, width, &described).map(Some)
-}
-
-fn ranked_on_page(ranked: &Ranked, width: Width, described: &str) -> Result<String, ChartError> {
+/// time comes first. `None` if there is no such tax.
+pub(super) fn tax(
+    model: &Model,
+    load: &Load,
+    measure: &Measure,
+    width: Width,
+) -> Result<Option<String>, ChartError> {
+    let Some(ranked) = catalogue::tax(model, load, measure.metric) else { return Ok(None) };
+    let described = format!("{} with 95 % intervals, {}", capital(&measure.axis), load.label);
     let room = Room { top: 0, width: width.pixels(), wide: width == Width::Wide };
-    on_page(width, ranked.height(), described, |sheet| ranked.draw(sheet, room))
+    on_page(width, ranked.height(), &described, |sheet| ranked.draw(sheet, room)).map(Some)
 }
 
 /// A chart of half-widths of intervals over time, for a page. `None` if the run was too short.

@@ -3,6 +3,7 @@ use super::unit::Unit;
 use super::*;
 use crate::fixture::*;
 use hoptax_analysis::fixture::features::matrix;
+use hoptax_plan::Metric;
 
 #[test]
 fn a_contender_has_one_colour_and_direct_none_of_theirs() {
@@ -19,12 +20,17 @@ fn twenty_gateways_have_twenty_colours() {
     assert!(!all.contains(&css(DIRECT)));
 }
 
+/// The first chart of the page.
+fn first(model: &Model, load: &Load, width: Width) -> Option<String> {
+    tax(model, load, &model.measures()[0], width).expect("drawn")
+}
+
 #[test]
 fn the_tax_is_drawn_at_both_widths() {
     let model = sample().model();
     for load in model.loads() {
         for width in [Width::Wide, Width::Narrow] {
-            let svg = tax(&model, load, width).expect("drawn").expect("there is something to draw");
+            let svg = first(&model, load, width).expect("there is something to draw");
             assert!(svg.starts_with("<svg class=") && svg.trim_end().ends_with("</svg>"));
             assert!(!svg.contains("http") && !svg.contains("NaN") && !svg.contains("inf"), "{svg}");
         }
@@ -36,7 +42,7 @@ fn without_figures_there_is_no_chart() {
     let run = Run::closed(1).with([via("nginx", 0).nothing_completed()]);
     let model = run.model();
     let load = model.loads().next().expect("one");
-    assert_eq!(tax(&model, load, Width::Wide).expect("no error"), None);
+    assert_eq!(first(&model, load, Width::Wide), None);
     // Trials without responses still have a duration and memory.
     for chart in Chart::ALL.into_iter().filter(|chart| ![Chart::Time, Chart::Memory].contains(chart)) {
         assert_eq!(svg(chart, &model, load, Theme::Light).expect("no error"), None, "{}", chart.name());
@@ -63,7 +69,7 @@ fn starts_are_drawn_on_the_page_and_as_a_file() {
 fn labels_are_escaped() {
     let model = Run::steady(3, 100, &[("<b>&\"x\"", 150)]).model();
     let load = model.loads().next().expect("one");
-    let page = tax(&model, load, Width::Wide).expect("drawn").expect("something");
+    let page = first(&model, load, Width::Wide).expect("something");
     let alone = svg(Chart::Percentiles, &model, load, Theme::Dark).expect("drawn").expect("something");
     assert!(!page.contains("<b>") && !alone.contains("<b>"), "{page}{alone}");
     assert!(roxmltree::Document::parse(&alone).is_ok());
@@ -171,14 +177,69 @@ fn the_chart_of_messages_names_the_times_that_it_shows() {
         let label = format!("{times}; closed loop, 4 connections; with 95 % intervals");
         assert!(file.contains(&label) && file.contains(&value), "{value}: {file}");
         for width in [Width::Wide, Width::Narrow] {
-            let page = messages(model, load, width).expect("drawn").expect("something");
-            assert!(page.contains(&format!("Added {times} of messages")), "{page}");
+            let page = first(model, load, width).expect("something");
+            assert!(page.contains(&format!("Added {times} of")), "{page}");
         }
     }
     let without = Run::steady(3, 100, &[("nginx", 150)]).model();
     let load = without.loads().next().expect("one");
     assert!(!has(Chart::TaxMessage, &without, load));
-    assert_eq!(messages(&without, load, Width::Wide).expect("no error"), None);
+}
+
+/// A way to add messages to a trial. It receives the time that the answer is about, µs.
+type Stream = fn(MadeTrial, u64) -> MadeTrial;
+
+#[test]
+fn the_answer_the_first_chart_and_the_table_of_pairs_have_the_same_measure() {
+    let kinds: [(Stream, Metric, &str); 4] = [
+        (|trial, us| trial.all_at_us(us), Metric::AddedP50, "Added response time at the median"),
+        (
+            |trial, us| trial.both_ways_us(us, 1000),
+            Metric::AddedMessageP50,
+            "Added response time of messages at the median",
+        ),
+        (
+            |trial, us| trial.server_stream_us(us, 1000),
+            Metric::AddedAgeP50,
+            "Added age of messages at the median",
+        ),
+        (
+            // Ages are smaller through b.
+            |trial, us| {
+                let age_us = us.min(400 - us);
+                trial.server_stream_us(age_us, 1000).first_message_us(us).tokens_us([us, us, 1000], 10)
+            },
+            Metric::AddedFirstMessageP50,
+            "Added time to the first content at the median",
+        ),
+    ];
+    for (stream, metric, title) in kinds {
+        let mut run = Run::closed(4);
+        for round in 0..4 {
+            let of = |who: &str, call_us: u64, us: u64| {
+                stream(via(who, round).all_at_us(call_us), us + u64::from(round % 2))
+            };
+            run.push(of("direct", 900, 100).first()).push(of("direct", 900, 100).last());
+            // Calls are shorter through b.
+            run.push(of("a", 1800, 150)).push(of("b", 1400, 290));
+        }
+        let model = run.model();
+        let load = model.loads().next().expect("one");
+        assert_eq!(model.latency_metric(), metric);
+        let answer = model.answer.as_deref().expect("two gateways");
+        assert!(answer.starts_with("a adds least "), "{answer}");
+        let rows = catalogue::tax(&model, load, model.measures()[0].metric).expect("two gateways").rows;
+        assert_eq!([&*rows[0].name, &*rows[1].name], ["a", "b"], "{title}");
+        let file = drawn(Chart::Tax, &model, load);
+        let value = Unit::Time.format(rows[0].estimate.estimate);
+        assert!(file.contains(title) && file.contains(&value), "{title}, {value}: {file}");
+        let page = crate::html(&model).expect("drawn");
+        let shown_first = format!("\"measures\":[{{\"metric\":\"{}\"", metric.name());
+        assert!(page.contains(&shown_first), "{shown_first}");
+        assert!(page.contains(&format!("<p><strong>{title}, closed loop")), "{title}");
+        let text = crate::markdown(&model);
+        assert!(text.contains("| b against a | slower |"), "{text}");
+    }
 }
 
 #[test]

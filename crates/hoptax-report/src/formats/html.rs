@@ -92,7 +92,7 @@ pub fn html(model: &Model) -> Result<String, HtmlError> {
         about_starts => crate::sections::starts::NOTE,
         chart_of_starts => charts::Chart::Starts.title(),
         message => model.message,
-        chart_of_messages => charts::Chart::TaxMessage.title_of(model),
+        chart_of_messages => (model.measures().len() > 1).then(|| charts::Chart::TaxMessage.title_of(model)),
         trials => model.trials_in_words(),
         loads,
         quiet => quiet::line(model),
@@ -191,8 +191,8 @@ fn policy(scripts: &[&str]) -> String {
     )
 }
 
-/// The charts for pages without scripts: the tax and what messages pay at the load point of the latency
-/// headline, or response times after starts.
+/// The charts for pages without scripts: the first charts at the load point of the latency headline, or
+/// response times after starts.
 fn fallback(model: &Model) -> Result<String, ChartError> {
     if model.measured_starts() {
         let wide = charts::after_starts(model, Width::Wide)?.unwrap_or_default();
@@ -201,15 +201,14 @@ fn fallback(model: &Model) -> Result<String, ChartError> {
         return Ok(format!("<p><strong>{heading}</strong></p>{wide}{narrow}"));
     }
     let Some(load) = headline::for_latency(&mut model.loads()) else { return Ok(String::new()) };
-    let wide = charts::tax(model, load, Width::Wide)?.unwrap_or_default();
-    let narrow = charts::tax(model, load, Width::Narrow)?.unwrap_or_default();
-    let label = HtmlEscape(&load.label);
-    let heading = charts::Chart::Tax.title();
-    let of_calls = format!("<p><strong>{heading}, {label}</strong></p>{wide}{narrow}");
-    let Some(wide) = charts::messages(model, load, Width::Wide)? else { return Ok(of_calls) };
-    let narrow = charts::messages(model, load, Width::Narrow)?.unwrap_or_default();
-    let heading = charts::Chart::TaxMessage.title_of(model);
-    Ok(format!("{of_calls}<p><strong>{heading}, {label}</strong></p>{wide}{narrow}"))
+    let mut text = String::new();
+    for measure in model.measures() {
+        let wide = charts::tax(model, load, &measure, Width::Wide)?.unwrap_or_default();
+        let narrow = charts::tax(model, load, &measure, Width::Narrow)?.unwrap_or_default();
+        let (heading, label) = (capital(&measure.axis), HtmlEscape(&load.label));
+        text.push_str(&format!("<p><strong>{heading}, {label}</strong></p>{wide}{narrow}"));
+    }
+    Ok(text)
 }
 
 fn rendered(model: &Model) -> Vec<Value> {

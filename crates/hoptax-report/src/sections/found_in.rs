@@ -82,11 +82,7 @@ mod tests {
             &*found.expect("measured").case
         };
         let others = [case("haproxy", 0), case("nginx", 1), case("haproxy", 1), case("nginx", 2)];
-        assert_eq!(
-            sentence(&model, Some(case("nginx", 0)), &others),
-            " All 5 cases: nginx, haproxy at closed loop, 1 connection; closed loop, 8 connections and \
-             nginx at closed loop, 64 connections."
-        );
+        insta::assert_snapshot!(sentence(&model, Some(case("nginx", 0)), &others));
         assert_eq!(sentence(&model, Some(case("nginx", 0)), &[]), "");
         assert_eq!(sentence(&model, None, &[]), "");
     }

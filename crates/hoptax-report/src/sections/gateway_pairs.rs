@@ -11,8 +11,16 @@ use std::fmt::Write as _;
 
 const TITLE: &str = "Gateways against each other";
 
-/// Headings of the table, after the column with the names of the two gateways.
-pub(crate) const HEADINGS: [&str; 3] = ["verdict", "added p50", "CPU/req"];
+/// Headings of the table, after the column with the names of the two gateways. The second one names the
+/// metric of the answer.
+pub(super) fn headings(model: &Model) -> &'static [&'static str; 3] {
+    match model.latency_metric() {
+        Metric::AddedFirstMessageP50 => &["verdict", "added p50 to first content", "CPU/req"],
+        Metric::AddedMessageP50 => &["verdict", "added p50 of messages", "CPU/req"],
+        Metric::AddedAgeP50 => &["verdict", "added p50 of ages", "CPU/req"],
+        _ => &["verdict", "added p50", "CPU/req"],
+    }
+}
 
 /// If there are more pairs, the table only compares each gateway with the one that adds least. Six gateways
 /// have 15 pairs.
@@ -21,6 +29,7 @@ const MOST_ROWS: usize = 15;
 /// The pairs of all gateways that compete for the answer.
 pub(crate) struct PairTable<'m> {
     load: &'m Load,
+    headings: &'static [&'static str; 3],
     rows: Vec<Row>,
     /// Number of all pairs, including those without a row.
     pairs: usize,
@@ -31,7 +40,7 @@ pub(crate) struct PairTable<'m> {
 pub(crate) struct Row {
     /// `envoy against nginx`.
     pub(crate) name: String,
-    /// The differences in added p50 and in CPU per request.
+    /// The differences in the metric of the answer and in CPU per request.
     pub(crate) cells: [Cell; 2],
     /// What the differences mean for the gateway that is named first.
     pub(crate) verdict: String,
@@ -47,27 +56,28 @@ impl<'m> PairTable<'m> {
         let of = |one: &str, other: &str, metric: Metric| {
             at_load.iter().copied().find(|pair| pair.metric == metric && pair.is_of(one, other))
         };
-        let mut gateways = by_added_latency(model, load);
+        let metric = model.latency_metric();
+        let mut gateways = by_added_latency(model, load, metric);
         gateways
             .retain(|gateway| at_load.iter().any(|pair| pair.first == *gateway || pair.second == *gateway));
         let mut rows = Vec::new();
         for (index, least) in gateways.iter().enumerate() {
             for gateway in &gateways[index + 1..] {
-                let p50 = of(gateway, least, Metric::AddedP50);
+                let added = of(gateway, least, metric);
                 let cpu = of(gateway, least, Metric::CpuUsPerRequest);
-                rows.extend(p50.map(|p50| Row::new([gateway, least], p50, cpu)));
+                rows.extend(added.map(|added| Row::new([gateway, least], added, cpu)));
             }
         }
         let pairs = rows.len();
         if pairs > MOST_ROWS {
             rows.truncate(gateways.len() - 1);
         }
-        (pairs > 0).then_some(Self { load, rows, pairs })
+        (pairs > 0).then_some(Self { load, headings: headings(model), rows, pairs })
     }
 
     /// The table for a terminal.
     pub(crate) fn table(&self) -> Table {
-        table(self.title(), "gateways", &self.rows, self.note())
+        table(self.title(), ("gateways", self.headings), &self.rows, self.note())
     }
 
     /// The title with the load point: `Gateways against each other: closed loop, 32 connections`.
@@ -75,13 +85,11 @@ impl<'m> PairTable<'m> {
         format!("{TITLE}: {}", self.load.label)
     }
 
-    /// Explains the verdicts, and says how many pairs have no row.
+    /// Explains the intervals, and says how many pairs have no row.
     fn note(&self) -> String {
-        let verdicts = match self.pairs {
+        let intervals = match self.pairs {
             1 => String::new(),
-            pairs => {
-                format!(" Intervals are those of each pair alone; verdicts account for all {pairs} pairs.")
-            }
+            pairs => format!(" Intervals account for all {pairs} pairs."),
         };
         let others = match self.pairs - self.rows.len() {
             0 => String::new(),
@@ -89,55 +97,61 @@ impl<'m> PairTable<'m> {
         };
         format!(
             "Each row: the first gateway minus the second, in the same rounds. {MARK}: not \
-            distinguishable.{verdicts}{others}"
+            distinguishable.{intervals}{others}"
         )
     }
 }
 
 impl Row {
-    pub(crate) fn new(names: [&str; 2], p50: &GatewayPair, cpu: Option<&GatewayPair>) -> Self {
+    pub(crate) fn new(names: [&str; 2], added: &GatewayPair, cpu: Option<&GatewayPair>) -> Self {
         let [gateway, other] = names;
         let cell = |pair: &GatewayPair| difference(&pair.difference_of(gateway), pair.distinguishable);
         Self {
             name: format!("{gateway} against {other}"),
-            cells: [cell(p50), cpu.map_or_else(none, cell)],
-            verdict: verdict(gateway, p50, cpu),
+            cells: [cell(added), cpu.map_or_else(none, cell)],
+            verdict: verdict(gateway, added, cpu),
         }
     }
 }
 
-fn verdict(gateway: &str, p50: &GatewayPair, cpu: Option<&GatewayPair>) -> String {
+fn verdict(gateway: &str, added: &GatewayPair, cpu: Option<&GatewayPair>) -> String {
     let word = |pair: &GatewayPair, larger: &'static str, smaller: &'static str| {
         pair.distinguishable.then(|| if pair.is_larger(gateway) { larger } else { smaller })
     };
-    let latency = word(p50, "slower", "faster");
+    let latency = word(added, "slower", "faster");
     let cpu = cpu.and_then(|cpu| word(cpu, "more CPU", "less CPU"));
     let words: Vec<&str> = latency.into_iter().chain(cpu).collect();
     if words.is_empty() { "not distinguishable".into() } else { words.join(", ") }
 }
 
 /// The labels of all gateways at a load point. The gateway with the least added latency comes first.
-fn by_added_latency<'m>(model: &'m Model, load: &'m Load) -> Vec<&'m str> {
+fn by_added_latency<'m>(model: &'m Model, load: &'m Load, metric: Metric) -> Vec<&'m str> {
     let mut gateways: Vec<(&str, f64)> = model
         .at(load)
-        .filter_map(|case| Some((&*case.gateway, case.tax.as_ref()?.added_p50.as_ref()?.estimate.estimate)))
+        .filter_map(|case| Some((&*case.gateway, case.tax.as_ref()?.get(metric)?.estimate.estimate)))
         .collect();
     gateways.sort_by(|one, other| one.1.total_cmp(&other.1));
     gateways.into_iter().map(|(gateway, _)| gateway).collect()
 }
 
-/// A table of these rows for a terminal: the verdict, then the differences.
-pub(super) fn table(title: String, first: &'static str, rows: &[Row], note: String) -> Table {
+/// A table of these rows for a terminal: the verdict, then the differences. `first` is the heading of the
+/// names.
+pub(super) fn table(
+    title: String,
+    (first, headings): (&'static str, &'static [&'static str; 3]),
+    rows: &[Row],
+    note: String,
+) -> Table {
     let line = |row: &Row| -> Line {
         let verdict = Cell { value: row.verdict.clone(), ..none() };
         (row.name.clone(), Ok(std::iter::once(verdict).chain(row.cells.iter().cloned()).collect()))
     };
-    Table { title, first, headings: &HEADINGS, rows: rows.iter().map(line).collect(), note }
+    Table { title, first, headings, rows: rows.iter().map(line).collect(), note }
 }
 
 /// The head and the rows of a table as Markdown.
-pub(super) fn markdown_rows(first: &str, rows: &[Row]) -> String {
-    let headings = HEADINGS.map(|heading| format!(" {heading} |")).concat();
+pub(super) fn markdown_rows(first: &str, headings: &[&str; 3], rows: &[Row]) -> String {
+    let headings = headings.map(|heading| format!(" {heading} |")).concat();
     let mut text = format!("| {first} |{headings}\n|---|---|---:|---:|\n");
     for row in rows {
         let cells: String = row.cells.iter().map(|cell| format!(" {} |", in_one_line(cell))).collect();
@@ -149,15 +163,16 @@ pub(super) fn markdown_rows(first: &str, rows: &[Row]) -> String {
 /// The title, and the table with its note as Markdown. Both are empty if there are no pairs.
 pub(crate) fn markdown(model: &Model) -> (String, String) {
     let Some(table) = PairTable::new(model) else { return Default::default() };
-    (table.title(), format!("{}\n\n{}", table.note(), markdown_rows("gateways", &table.rows)))
+    let rows = markdown_rows("gateways", table.headings, &table.rows);
+    (table.title(), format!("{}\n\n{rows}", table.note()))
 }
 
 /// The values that the page's template needs. `None` if there are no pairs.
 pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
     use minijinja::context;
     let table = PairTable::new(model)?;
-    let headings = HEADINGS.to_vec();
-    Some(context! { title => table.title(), note => table.note(), headings, rows => &table.rows })
+    let (title, note, headings) = (table.title(), table.note(), table.headings);
+    Some(context! { title, note, headings, rows => &table.rows })
 }
 
 #[cfg(test)]

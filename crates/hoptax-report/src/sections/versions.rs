@@ -2,7 +2,7 @@
 //! version.
 
 use crate::model::Model;
-use crate::sections::gateway_pairs::{self, HEADINGS, Row};
+use crate::sections::gateway_pairs::{self, Row, headings};
 use crate::words::layout::{MARK, Table};
 use crate::words::text::inline;
 use hoptax_analysis::{GatewayPair, Versions};
@@ -11,11 +11,11 @@ use hoptax_plan::Metric;
 /// Title of the section.
 pub(crate) const TITLE: &str = "Versions";
 
-/// Explains the verdicts.
+/// Explains the intervals.
 fn note() -> String {
     format!(
         "Each row: a version minus the version before it, in the same rounds. {MARK}: not distinguishable. \
-         Verdicts account for the number of versions."
+         Intervals account for the number of versions."
     )
 }
 
@@ -28,7 +28,8 @@ struct VersionTable<'m> {
 impl<'m> VersionTable<'m> {
     /// The tables of a run. A gateway has no table if at most one of its versions was measured.
     fn all(model: &'m Model) -> Vec<Self> {
-        let table = |versions: &'m Versions| Self { versions, rows: rows(&versions.changes) };
+        let metric = model.latency_metric();
+        let table = |versions: &'m Versions| Self { versions, rows: rows(&versions.changes, metric) };
         model.versions.iter().map(table).filter(|table| !table.rows.is_empty()).collect()
     }
 
@@ -38,27 +39,30 @@ impl<'m> VersionTable<'m> {
     }
 }
 
-fn rows(changes: &[GatewayPair]) -> Vec<Row> {
+/// `metric` is the metric of the answer.
+fn rows(changes: &[GatewayPair], metric: Metric) -> Vec<Row> {
     let same_versions =
         changes.chunk_by(|one, other| (&one.first, &one.second) == (&other.first, &other.second));
     let row = |changes: &[GatewayPair]| {
         let of = |metric: Metric| changes.iter().find(|one| one.metric == metric);
-        let p50 = of(Metric::AddedP50)?;
-        Some(Row::new([&p50.second, &p50.first], p50, of(Metric::CpuUsPerRequest)))
+        let added = of(metric)?;
+        Some(Row::new([&added.second, &added.first], added, of(Metric::CpuUsPerRequest)))
     };
     same_versions.filter_map(row).collect()
 }
 
 /// The tables for a terminal. All have the same note.
 pub(crate) fn tables(model: &Model) -> Vec<Table> {
-    let table = |one: &VersionTable<'_>| gateway_pairs::table(one.title(), "versions", &one.rows, note());
+    let heads = ("versions", headings(model));
+    let table = |one: &VersionTable<'_>| gateway_pairs::table(one.title(), heads, &one.rows, note());
     VersionTable::all(model).iter().map(table).collect()
 }
 
 /// The tables as Markdown, with the note below. Empty if there are none.
 pub(crate) fn markdown(model: &Model) -> String {
     let table = |one: &VersionTable<'_>| {
-        format!("{}\n\n{}\n", inline(&one.title()), gateway_pairs::markdown_rows("versions", &one.rows))
+        let rows = gateway_pairs::markdown_rows("versions", headings(model), &one.rows);
+        format!("{}\n\n{rows}\n", inline(&one.title()))
     };
     let text: String = VersionTable::all(model).iter().map(table).collect();
     if text.is_empty() { text } else { format!("{text}{}\n", note()) }
@@ -72,7 +76,7 @@ pub(crate) fn html(model: &Model) -> Option<minijinja::Value> {
     };
     let tables: Vec<minijinja::Value> = VersionTable::all(model).iter().map(table).collect();
     (!tables.is_empty())
-        .then(|| context! { title => TITLE, note => note(), headings => HEADINGS.to_vec(), tables })
+        .then(|| context! { title => TITLE, note => note(), headings => headings(model), tables })
 }
 
 #[cfg(test)]

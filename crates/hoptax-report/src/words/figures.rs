@@ -1,6 +1,6 @@
 //! Formats the figures of any metric, for budgets and comparisons.
 
-use crate::words::format::{Scale, bytes, number};
+use crate::words::format::{Scale, bytes, nonzero, number};
 use hoptax_analysis::{BudgetResult, ChangeResult, Outcome};
 use hoptax_plan::{Metric, Quantity};
 use hoptax_stats::Estimate;
@@ -42,16 +42,21 @@ pub fn figure_in_words(metric: Metric, estimate: f64, interval: Option<(f64, f64
 
 /// A change in per cent, with its sign and its interval.
 pub(crate) fn change(change: &Estimate) -> String {
-    let percent = |share: f64| {
-        let text = number(share * 100.0);
-        if share > 0.0 && text != "0" { format!("+{text}") } else { text }
+    let signed =
+        |share: f64, text: String| if share > 0.0 && text != "0" { format!("+{text}") } else { text };
+    // An interval that excludes zero does so after rounding too.
+    let end = match change.excludes(0.0) {
+        true => nonzero,
+        false => number,
     };
     let interval = match change.interval() {
-        Some((low, high)) => format!("{} to {}", percent(low), percent(high)),
+        Some((low, high)) => {
+            format!("{} to {}", signed(low, end(low * 100.0)), signed(high, end(high * 100.0)))
+        }
         None if change.trials > 1 => "no interval".into(),
         None => "one trial".into(),
     };
-    format!("{} % ({interval})", percent(change.estimate))
+    format!("{} % ({interval})", signed(change.estimate, number(change.estimate * 100.0)))
 }
 
 pub(crate) fn limit(result: &BudgetResult) -> String {

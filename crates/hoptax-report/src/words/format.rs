@@ -94,17 +94,25 @@ impl Scale {
     }
 }
 
+/// A number up to this size is zero with a rounding error.
+const ROUNDING: f64 = 1e-9;
+
 /// Formats the ends of an interval. The width of the interval determines the number of decimals, so that
 /// rounding moves an end by at most 5 % of the width. If the width is zero, both ends are formatted like any
-/// other number.
+/// other number. An interval that excludes zero does so after rounding too.
 fn ends(low: f64, high: f64) -> (String, String) {
     let width = high - low;
     if width <= 0.0 || !width.is_finite() {
-        return (number(low), number(high));
+        return (nonzero(low), nonzero(high));
     }
     // A step of 1 in the last decimal is at most a tenth of the width. Rounding moves an end by at most half
     // a step. More than three decimals do not help.
-    let decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
+    let mut decimals = (-(width / 10.0).log10().floor()).clamp(0.0, 3.0) as usize;
+    // Above zero if the interval excludes zero.
+    let nearest = low.max(-high);
+    if nearest > ROUNDING && nearest <= 0.5 * 10_f64.powi(-(decimals as i32)) {
+        decimals = first_decimal(nearest);
+    }
     let rounded = |end: f64| {
         let text = format!("{:.decimals$}", end.abs());
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
@@ -133,6 +141,21 @@ pub(crate) fn number(value: f64) -> String {
         false => text,
     };
     if value < 0.0 && text != "0" { format!("−{text}") } else { text }
+}
+
+/// Formats a number like [`number`], but shows only zero as zero.
+pub(crate) fn nonzero(value: f64) -> String {
+    let text = number(value);
+    if text != "0" || value.abs() <= ROUNDING {
+        return text;
+    }
+    let (sign, decimals) = (if value < 0.0 { "−" } else { "" }, first_decimal(value.abs()));
+    format!("{sign}{:.decimals$}", value.abs())
+}
+
+/// The decimal with the first digit of a number below one.
+fn first_decimal(size: f64) -> usize {
+    (-size.log10().floor()).clamp(0.0, 12.0) as usize
 }
 
 /// Number of decimals of [`number`].
@@ -233,6 +256,9 @@ mod tests {
             (9.41, 10.5, "9.4–10.5"),
             (722.4, 1159.2, "722–1,159"),
             (-0.04, 60.0, "0 to 60"),
+            (0.04, 60.0, "0.04–60.00"),
+            (-60.0, -0.5, "−60.0 to −0.5"),
+            (0.002, 0.002, "0.002–0.002"),
             (1000.0, 1000.0, "1,000–1,000"),
         ] {
             assert_eq!(Scale::plain().interval(low, high), text);
@@ -243,6 +269,23 @@ mod tests {
                 let told: f64 = told.replace('−', "-").replace(',', "").parse().expect("a number");
                 assert!((told - low).abs() <= 0.05 * width + 1e-9, "{told} for {low}, {width} wide");
             }
+        }
+    }
+
+    #[test]
+    fn a_printed_interval_excludes_zero_exactly_if_the_interval_does() {
+        let mut random = hoptax_format::random::Random::new(13);
+        let parse = |text: &str| text.replace('−', "-").replace(',', "").parse::<f64>().expect("a number");
+        for _ in 0..2000 {
+            let width = 10_f64.powf(8.0 * random.unit() - 4.0);
+            let low = width * (3.0 * random.unit() - 2.0) * 10_f64.powf(-4.0 * random.unit());
+            let (told_low, told_high) = ends(low, low + width);
+            let told = parse(&told_low) > 0.0 || parse(&told_high) < 0.0;
+            assert_eq!(
+                told,
+                low > 0.0 || low + width < 0.0,
+                "{told_low} {told_high} for {low}, {width} wide"
+            );
         }
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod figures;
 pub(crate) mod folded;
 pub(crate) mod format;
 pub(crate) mod layout;
+pub(crate) mod measure;
 pub(crate) mod over_load;
 pub(crate) mod sentence;
 pub(crate) mod sweeps;

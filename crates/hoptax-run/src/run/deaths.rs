@@ -1,7 +1,8 @@
 //! Deaths of gateways during a run, and what follows from them.
 //!
 //! hoptax restarts a dead gateway before the gateway's next trial, so that a death costs one trial. If the
-//! gateway dies twice in the same case, hoptax leaves out the rest of this case, and the other cases go on.
+//! gateway dies twice in the same case, hoptax leaves out the rest of this case, and continues with the other
+//! cases.
 
 use hoptax_record::{Contender, DEATHS_IN_CASE, Death, DeathDuring, Failure};
 

@@ -57,7 +57,7 @@ pub(super) fn disturbed(record: Option<&LoadRecord>, host: &HostUsage) -> Vec<(u
     disturbed.map(|(index, _)| (begin(index), begin(index + 1))).collect()
 }
 
-/// A failure if so many switches were lost that who had the CPUs is not known.
+/// A failure if too many switches were lost to know which threads had the CPUs.
 pub(super) fn lost_too_much(trace: &SwitchTrace) -> Option<Failure> {
     let lost = trace.lost;
     let message = format!("perf lost {lost} switches, because the machine was too busy; stop other programs");

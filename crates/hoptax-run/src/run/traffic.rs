@@ -214,9 +214,9 @@ pub struct Used {
 pub struct FirstLoaded {
     /// The answers.
     pub answers: FirstAnswers,
-    /// Resources used when the first right answer had arrived.
+    /// Resources used until the first right answer had arrived.
     pub at_ready: Look,
-    /// Resources used when the last answer had arrived.
+    /// Resources used until the last answer had arrived.
     pub at_end: Look,
 }
 

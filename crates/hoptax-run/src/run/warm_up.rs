@@ -181,7 +181,8 @@ impl WarmingUp {
     }
 
     /// Adds the result of a burst. If requests failed at the highest load, the warm-up begins again with the
-    /// plan's load. `role` is the use of the process, `upstream` that of the upstream on the same machine.
+    /// plan's load. `role` is the resource use of the process, and `upstream` the use of the upstream if it
+    /// is on the same machine.
     pub(super) fn add(&mut self, loaded: &Loaded, role: Option<&RoleUsage>, upstream: Option<&RoleUsage>) {
         let answered = |record: &&LoadRecord| loaded.failed.is_none() && record.counts.completed > 0;
         let measured = loaded.record.as_ref().filter(answered);
@@ -498,14 +499,14 @@ mod tests {
             let step = |n: u64| if n < at { 128.0 } else { 28.0 };
             assert!(settles(step).is_some_and(|(_, requests)| requests > at), "{:?}", settles(step));
         }
-        // Half-life 40,000 requests: within 5 % of the end.
+        // With a half-life of 40,000 requests, the figure is within 5 % of its final value.
         let halving = |n: u64| 50.0 + 160.0 * 0.5_f64.powf(n as f64 / 40_000.0);
         let (_, requests) = settles(halving).expect("it settles");
         assert!(halving(requests) < 52.5, "{requests}: {}", halving(requests));
     }
 
-    /// A step anywhere among the first 64,000 requests: the first 10 s of load. The burst with the step has
-    /// so many requests that all of the least requests have then been answered.
+    /// A step anywhere among the first 64,000 requests: the first 10 s of load. After the burst with the
+    /// step, the process has answered the minimum number of requests.
     #[test]
     fn a_process_does_not_settle_in_the_burst_with_its_step() {
         for at in (2_000..64_000).step_by(500) {

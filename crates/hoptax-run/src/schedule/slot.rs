@@ -53,7 +53,7 @@ pub trait Director {
         None
     }
 
-    /// True if the rounds ended early, and could go on if a process became faster after its warm-up.
+    /// True if the rounds ended early, and could continue if a process became faster after its warm-up.
     fn can_measure_again(&self) -> bool {
         false
     }

@@ -23,7 +23,7 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// All rounds belong to this many processes.
+    /// A run that is spread over this many processes.
     pub(super) fn over(processes: u32) -> Self {
         Self { processes: processes.max(1), restarts: 0, before: 0, each: None }
     }
@@ -48,7 +48,8 @@ impl Spread {
         !self.is_open() && self.each.is_none_or(|each| rounds - self.before >= each)
     }
 
-    /// True if it decides anything whether the run knows enough after this many rounds.
+    /// True if the caller must check whether the run has enough rounds. Otherwise, the answer would change
+    /// nothing.
     pub(super) fn needs_look(&self, rounds: u32) -> bool {
         self.is_complete(rounds) || self.each.is_none()
     }
@@ -60,8 +61,9 @@ impl Spread {
         }
     }
 
-    /// Begins a round after this many rounds. `passed` is the share of the time or of the rounds that is
-    /// over, `left` the number of rounds that still fit.
+    /// Called before each round. Moves on to the next process if the current one has had its rounds. `rounds`
+    /// is the number of rounds so far, and `left` the number that still fits. `passed` is the share of the
+    /// time limit or of the maximum number of rounds that is used up, 0 to 1.
     pub(super) fn begin_round(&mut self, rounds: u32, passed: f64, left: u32) {
         if passed * f64::from(self.processes) >= 1.0 {
             self.first_has_enough(rounds);

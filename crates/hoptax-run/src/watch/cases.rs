@@ -1,5 +1,6 @@
 //! Medians of the trials so far, for each case of the live view. Reports do not use these medians.
 
+use hoptax_analysis::{Trial, headline};
 use hoptax_format::clock::SECOND;
 use hoptax_format::record::LoadRecord;
 use hoptax_history::live::{LiveCase, Round, Second};
@@ -43,18 +44,14 @@ struct Seen {
     times: Option<[f64; 2]>,
 }
 
-/// Responses per second of a trial. If there were responses, also returns p50 and p99 of the response time in
-/// µs. If the trial had messages of streams, they are those of the messages' response times, or of their
-/// ages. Returns `None` if the trial failed or measured nothing.
+/// Responses per second of a trial. If there were responses, also returns p50 and p99 in µs of the times that
+/// the report's answer is about. Returns `None` if the trial failed or measured nothing.
 pub fn figures(trial: &TrialRecord) -> Option<(f64, Option<[f64; 2]>)> {
-    let record =
-        trial.load_record.as_ref().filter(|record| record.measured_ns > 0 && trial.failed.is_none())?;
-    let of_messages = record.messages.iter().map(|messages| &messages.histograms);
-    let of_messages = of_messages.flat_map(|times| [&times.response_time, &times.age]);
-    let all = of_messages.chain([&record.histograms.response_time]);
-    let times = all.filter_map(|times| times.decode().ok()).find(|times| !times.is_empty());
+    let trial = Trial::read(trial).ok()?;
+    let metric = headline::metric_of_trials(std::slice::from_ref(&trial));
+    let times = trial.times(metric.times()?).filter(|times| !times.is_empty());
     let times = times.map(|times| [0.5, 0.99].map(|at| times.value_at_quantile(at) as f64 / 1e3));
-    Some((record.completed_in_time as f64 * SECOND as f64 / record.measured_ns as f64, times))
+    Some((trial.throughput(), times))
 }
 
 /// At most this many trials of a load point are shown one by one.
@@ -177,6 +174,15 @@ mod tests {
         assert!(near(cases[2].p99_us, 130.0) && near(cases[0].p50_us, 100.0), "{cases:?}");
         assert_eq!(cases[0].added_p50_us, None);
         assert!(cases.iter().all(|case| case.rate.is_some_and(|rate| rate > 0.0)), "{cases:?}");
+    }
+
+    #[test]
+    fn of_streams_of_tokens_the_times_to_the_first_content_are_shown() {
+        let trial = via("nginx", 0).all_at_us(900).server_stream_us(100, 1000).first_message_us(300);
+        let mut run = Run::closed(4);
+        run.push(trial.tokens_us([200, 100, 1000], 10));
+        let cases = tally(&run, false);
+        assert!(cases[0].p50_us.is_some_and(|p50| (p50 - 300.0).abs() < 2.0), "{cases:?}");
     }
 
     #[test]

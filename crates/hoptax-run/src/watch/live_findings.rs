@@ -68,8 +68,7 @@ impl LiveFindings {
     }
 }
 
-/// The half-widths of what gateways add at the median: to messages if there are streams, otherwise to
-/// requests.
+/// The half-widths of what gateways add at the median, in the metric of the report's answer.
 fn half_widths(analysis: &Analysis) -> Vec<HalfWidth> {
     let metric = analysis.latency_metric();
     let of = |case: &hoptax_analysis::Case| {

@@ -35,7 +35,7 @@ pub enum Kind {
     L4,
     /// Forwards requests of HTTP/1.
     L7,
-    /// Forwards requests of HTTP/2. The value is what it speaks to its upstreams.
+    /// Forwards requests of HTTP/2. The value is the HTTP version to its upstreams.
     H2(UpstreamHttp),
 }
 

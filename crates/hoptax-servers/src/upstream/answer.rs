@@ -113,7 +113,7 @@ impl Answers {
         Ok(answers)
     }
 
-    /// Builds the responses with one status and the first `length` bytes of a shared body. Each costs about 3
+    /// Builds the responses with one status and the first `length` bytes of a shared body. They need about 3
     /// KiB.
     pub(super) fn of_length(
         status: u16,
@@ -129,8 +129,8 @@ impl Answers {
         Ok(answers)
     }
 
-    /// Builds the heads of responses with server-sent events: without a length. HTTP/1.1 sends chunks, and
-    /// HTTP/1.0 ends with the connection. If `forbids_caches` is true, the heads say so.
+    /// Builds the heads of responses with server-sent events, which have no length: HTTP/1.1 sends chunks,
+    /// and HTTP/1.0 closes the connection at the end. If `forbids_caches` is true, the heads forbid caching.
     pub(super) fn of_events(
         content_type: &str,
         forbids_caches: bool,

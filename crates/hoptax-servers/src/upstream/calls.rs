@@ -1,8 +1,9 @@
-//! Answers to gRPC calls: any method of any service gets one message with the body of the settings, or a
-//! stream of messages if the settings say so. The health service says that all services are healthy, so that
-//! gateways with health checks forward calls.
+//! Answers to gRPC calls. Every method of every service gets one message with the body of the settings, or a
+//! stream of messages if the settings say so. The health service reports that all services are healthy, so
+//! that gateways with health checks forward calls.
 //!
-//! An HTTP status outside 200 to 299 becomes the status that gRPC's document maps it to.
+//! If the settings have an HTTP status outside 200 to 299, calls get the gRPC status that gRPC's document
+//! maps it to.
 //!
 //! gRPC-Web calls get the same answers, with the trailers at the end of the body. Over HTTP/1.1, and if the
 //! client sends a stream, the answer is one message.
@@ -41,7 +42,7 @@ pub(super) enum Call {
     Usual(u32),
 }
 
-/// The messages of an answer that has many. Without it, one message is the answer to a call.
+/// The messages of an answer with many messages. Other calls are answered with one message.
 #[derive(Debug)]
 pub(super) enum Flow {
     /// The server sends messages by a schedule.
@@ -93,7 +94,7 @@ impl Paced {
     }
 }
 
-/// The answers of an instance. The messages are made with the first call.
+/// The answers of an instance. Each message is built at the first call that needs it.
 #[derive(Debug, Clone)]
 pub(super) struct Calls {
     headers: Vec<(String, String)>,
@@ -102,11 +103,11 @@ pub(super) struct Calls {
     head: Head,
     ending: Ending,
     failed: Head,
-    /// The head of an answer without a message, and the end of one that had messages, by [`Abort`].
+    /// For each [`Abort`]: the head of an answer without messages, and the end of an answer that had some.
     aborted: [(Head, Ending); Abort::ALL.len()],
     serving: Vec<u8>,
     reflection: Arc<Reflection>,
-    /// True if the body of the settings has only a size.
+    /// True if the settings give only the size of the body.
     is_filler: bool,
     /// Status of calls whose path has no answer of its own.
     status: Option<Status>,
@@ -114,12 +115,13 @@ pub(super) struct Calls {
     streams: HashMap<Vec<u8>, StreamSpec>,
     /// The first element is the usual answer, and the others are those for particular paths.
     made: Vec<Option<Made>>,
-    /// Messages with their prefixes and with room for a stamp, for the paced streams of the same answers.
+    /// For each answer in `made`: the message of its paced streams, with its prefix and with room for a
+    /// stamp.
     stamped: Vec<Option<Vec<u8>>>,
-    /// The answers to gRPC-Web calls. Absent in those answers.
+    /// The answers to gRPC-Web calls. Absent if these are such answers.
     web: Option<Box<Self>>,
-    /// gRPC-Web over HTTP/1.1: the answer to the health service, that of calls that were chosen to fail, and
-    /// then those of `made`.
+    /// gRPC-Web over HTTP/1.1: the answer of the health service, the answer to calls that were chosen to
+    /// fail, and then the answers in `made`.
     http1: Vec<Option<Answers>>,
 }
 
@@ -230,8 +232,8 @@ impl Calls {
         self
     }
 
-    /// Prepares the answer to a call of `path`. `place` is the place of the answer to this path among the
-    /// rules, and `answers` is that answer, or the usual one.
+    /// Prepares the answer to a call of `path`. `answers` is the answer to this path, or the usual answer.
+    /// `place` is its index in the rules; `None` for the usual answer.
     pub(super) fn prepare(&mut self, path: &[u8], place: Option<u32>, answers: &Answers) -> Call {
         if is_own(path) {
             return Call::Own;
@@ -351,7 +353,7 @@ impl Calls {
         }
     }
 
-    /// The stream of a method that gRPC-Web has too: only the server sends one.
+    /// The stream of a method, if only the server sends one. gRPC-Web has no others.
     fn web_stream(&self, path: &[u8]) -> Option<StreamSpec> {
         self.streams.get(path).copied().filter(|spec| spec.kind == StreamKind::ServerStream)
     }
@@ -361,7 +363,7 @@ impl Calls {
         (&self.head.block, &self.ending)
     }
 
-    /// The head of an answer that has no message because of `abort`, and the end if it had some.
+    /// After an abort: the head of an answer without messages, and the end of an answer that had some.
     pub(super) fn aborted(&self, abort: Abort) -> (&Block, &Ending) {
         let (head, ending) = &self.aborted[abort as usize];
         (&head.block, ending)
@@ -383,7 +385,7 @@ fn is_own(path: &[u8]) -> bool {
     path.starts_with(b"/grpc.") && (path == HEALTH || path == WATCH || reflection::PATHS.contains(&path))
 }
 
-/// The services that reflection lists.
+/// Names of the services that reflection lists.
 fn services(settings: &BuiltInUpstream) -> Vec<String> {
     let mut services = vec![HEALTH_SERVICE.to_owned()];
     for method in settings.streams.iter().filter(|method| method.stream.carrier.is_grpc()) {

@@ -1,4 +1,4 @@
-//! A call in which both sides send a stream: each whole message gets a message, without I/O.
+//! A call in which both sides send a stream: each complete message gets a reply. Does no I/O.
 
 use super::reflection::Reflection;
 use hoptax_format::grpc::Status;
@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 /// Largest message that is accepted, bytes.
 const MOST_MESSAGE: u32 = 16 << 20;
-/// Largest number of bytes that are kept because they are incomplete, or because the client does not read
-/// them: two of the largest messages.
+/// Maximum number of bytes that are kept, of an incomplete message and of replies that the client does not
+/// read. Room for two of the largest messages.
 const MOST_KEPT: usize = 2 * (PREFIX + MOST_MESSAGE as usize);
-/// Sent bytes are removed from the front of longer buffers only when there are this many, because that moves
-/// the others.
+/// Minimum number of sent bytes before they are removed from the front of the buffer, because removing them
+/// moves the other bytes.
 const COMPACT: usize = 64 * 1024;
 
 /// Why a call ends before all its messages were sent.
@@ -41,7 +41,7 @@ pub(super) enum Replies {
     /// Each message is sent back as it is, with its prefix.
     Echo,
     Reflection(Arc<Reflection>),
-    /// Nothing more is sent, and the call stays open until the client ends it.
+    /// The server sends nothing, and the call stays open until the client ends it.
     Never,
 }
 
@@ -50,14 +50,14 @@ pub(super) enum Replies {
 pub(super) struct Conversation {
     replies: Replies,
     decoder: Messages,
-    /// Replies, and after them the message that is incomplete.
+    /// Replies, followed by the incomplete message.
     kept: Vec<u8>,
     /// Length of the replies.
     whole: usize,
     /// Number of bytes at the front that were sent.
     sent: usize,
     has_ended: bool,
-    /// The client's `grpc-encoding`, which the replies have too. Empty without one.
+    /// The client's `grpc-encoding`, which replies repeat. Empty if it has none.
     pub(super) encoding: Vec<u8>,
 }
 

@@ -49,21 +49,21 @@ pub(super) struct Counts {
     pub(super) bytes_out: Count,
     /// Token reviews, also counted as requests.
     pub(super) reviews: Count,
-    /// Delayed responses to verification paths, and those whose client went away before.
+    /// Delayed responses to verification paths, and those among them whose client went away before.
     pub(super) delayed: Count,
     pub(super) abandoned: Count,
     pub(super) streams: StreamCounts,
     /// Streams that clients reset before they had the whole response.
     pub(super) cancels: Count,
     pub(super) deadlines: DeadlineCounts,
-    /// Server-sent events that were sent, and streams of them that the client left before their end.
+    /// Server-sent events that were sent, and event streams that clients left before the end.
     pub(super) events: Count,
     pub(super) left: Count,
     pub(super) llm: ModelCounts,
     /// WebSockets that were accepted, and those that clients left without a close frame.
     pub(super) websockets: Count,
     pub(super) cut: Count,
-    /// Messages of WebSockets. Those that were left out would have gone to connections that read too slowly.
+    /// Messages of WebSockets: received, sent, and left out because a connection read too slowly.
     pub(super) messages_in: Count,
     pub(super) messages_out: Count,
     pub(super) left_out: Count,
@@ -138,8 +138,9 @@ impl ModelCounts {
 /// Maximum number of streams that a client may open at a time on one connection.
 pub(super) const MOST_STREAMS: u32 = 1024;
 
-/// Counts of streams, by the number of streams that were open on their connection, themselves included. A
-/// maximum could not be read twice: the difference of two maxima is not the maximum in between.
+/// Counts of streams by the number of streams open on their connection, including themselves. A single
+/// maximum would not do: the counts of a trial are the difference of two readings, and the difference of two
+/// maxima is not the maximum in between.
 #[derive(Debug)]
 pub(super) struct StreamCounts([Count; MOST_STREAMS as usize + 1]);
 
@@ -156,9 +157,9 @@ impl StreamCounts {
     }
 }
 
-/// Counts of calls with a deadline, in buckets of similar time limits. As for [`StreamCounts`], the
-/// difference of two readings then shows which time limits there were in between. It is exact if the time
-/// limits of a bucket are equal. The buckets are made with the first deadline.
+/// Counts of calls with a deadline, in buckets of similar time limits. As with [`StreamCounts`], the
+/// difference of two readings shows the time limits in between. It is exact if all time limits in a bucket
+/// are equal. The buckets are allocated at the first deadline.
 #[derive(Debug, Default)]
 pub(super) struct DeadlineCounts(OnceLock<Vec<Bucket>>);
 
@@ -172,8 +173,8 @@ struct Bucket {
 
 /// Each power of two is divided into 128 buckets.
 const BITS: u32 = 7;
-/// The powers of two that have buckets: from 16 µs to 19 h, nanoseconds. The first and the last bucket also
-/// have the time limits beyond.
+/// The powers of two that have buckets, nanoseconds: from 16 µs to 19 h. The first and the last bucket also
+/// count shorter and longer time limits.
 const POWERS: std::ops::Range<u32> = 14..46;
 const BUCKETS: usize = ((POWERS.end - POWERS.start) << BITS) as usize;
 
@@ -193,7 +194,7 @@ impl DeadlineCounts {
         bucket.calls.add(1);
     }
 
-    /// The calls in each bucket that has some, by the bucket's place.
+    /// The calls in each bucket that is not empty, with the bucket's index.
     fn read(&self) -> impl Iterator<Item = (u32, Deadlines)> {
         (0..).zip(self.0.get().into_iter().flatten()).filter_map(|(place, bucket)| {
             let Bucket { calls, least, most } = bucket;
@@ -203,7 +204,7 @@ impl DeadlineCounts {
     }
 }
 
-/// Place of a time limit's bucket.
+/// Index of the bucket of a time limit.
 fn bucket(limit: u64) -> usize {
     let limit = limit.clamp(1 << POWERS.start, (1 << POWERS.end) - 1);
     let shift = limit.ilog2() - BITS;

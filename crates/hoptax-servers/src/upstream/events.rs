@@ -1,4 +1,4 @@
-//! Server-sent events: which requests get them, when each is due, and their text.
+//! Server-sent events: which requests get them, when each event is due, and its text.
 //!
 //! A *write* has the events that are due at the same time, or a part of one event. The schedule counts from
 //! the head of the response and does not depend on when earlier events were sent.
@@ -26,13 +26,14 @@ pub(super) struct Events {
     data: Vec<u8>,
     /// The text of the current write.
     text: Vec<u8>,
-    /// Whose text it is: when the stream's head was due, its first event, and the first event of the write.
+    /// The write that `text` belongs to: when the head of its stream was due, the first event of the stream,
+    /// and the first event of the write.
     text_of: Option<(u64, u64, u64)>,
 }
 
 impl Events {
-    /// The events of the settings. `headers` are those of all responses. If `stamps` is true, the heads have
-    /// space for stamps.
+    /// Prepares the events. `headers` are sent with all responses. If `stamps` is true, heads have space for
+    /// stamps.
     pub(super) fn new(
         settings: &UpstreamEvents,
         headers: &[(String, String)],
@@ -99,14 +100,14 @@ impl Events {
         }
     }
 
-    /// The rest of the part that is sent next, and whether it ends the stream. `next` is [`Next::Send`] or
+    /// The unsent bytes of the next part, and whether this part ends the stream. `next` is [`Next::Send`] or
     /// [`Next::Comment`].
     pub(super) fn part(&mut self, stream: &EventStream, next: Next) -> (&[u8], bool) {
         if next == Next::Comment {
             return (&HEARTBEAT[stream.sent..], false);
         }
         let after = self.end_of_write(stream);
-        // The parts of a long text are sent one by one, and making it again for each would take long.
+        // The parts of a long text are sent one by one. Writing the text again for each part would take long.
         let text_of = Some((stream.begun, stream.from, stream.number));
         if self.text_of != text_of {
             self.text_of = text_of;
@@ -116,7 +117,7 @@ impl Events {
         (&self.text[stream.sent..end], after >= self.count && end == self.text.len())
     }
 
-    /// Makes the text of the next write, which ends before the event `after`.
+    /// Writes the text of the next write, which ends before the event `after`.
     fn write_text(&mut self, stream: &EventStream, after: u64) {
         self.text.clear();
         for number in stream.number..after {
@@ -264,7 +265,7 @@ mod tests {
         let found: Vec<(u64, bool)> =
             parts.iter().map(|(now, text)| (*now / MS, text.as_bytes() == HEARTBEAT)).collect();
         assert_eq!(found, [(5, false), (13, true), (21, true), (25, false)]);
-        // A comment that was sent in part goes on, even if an event is due.
+        // A comment that was sent in part is finished first, even if an event is due.
         let mut stream = begun(0, 0);
         events.sent(&mut stream, 1, Next::Comment, 3 * MS);
         assert_eq!(events.next(&stream, 90 * MS), Next::Comment);

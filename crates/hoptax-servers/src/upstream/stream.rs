@@ -96,7 +96,7 @@ pub(super) struct Completion {
     pub(super) sent: u32,
     /// Number of tokens of the prompt.
     pub(super) input: u32,
-    /// Places of the names of the model and of the tool that the response calls.
+    /// Indices of the name of the model, and of the name of the tool that the response calls.
     pub(super) model: u16,
     pub(super) tool: Option<u16>,
     pub(super) api: Api,

@@ -14,7 +14,7 @@ use hoptax_format::random::Random;
 /// Requests per trial.
 const REQUESTS: usize = 100;
 const ROUNDS: usize = 20;
-/// Median response time of direct, and what each of two gateways adds, µs.
+/// Median response time of direct, and the time that each of two gateways adds, µs.
 const DIRECT_US: f64 = 100.0;
 const ADDED_US: [f64; 2] = [80.0, 100.0];
 /// Scatter of undisturbed trials.
@@ -23,8 +23,8 @@ const TRIAL: f64 = 0.05;
 const SLOWER: f64 = 2.0;
 /// Mean length of a disturbance, trials.
 const LENGTH: f64 = 4.0;
-/// What intervals of times and of throughput contain for the scatter of separate runs (METHODOLOGY.md,
-/// "Another run"), as shares of the figure.
+/// Scatter of separate runs that intervals include (METHODOLOGY.md, "Another run"), as a share of the figure:
+/// for times, and for throughput.
 const OF_RUNS: f64 = 0.06;
 const OF_THROUGHPUT: f64 = 0.025;
 const ALPHA: f64 = 0.05;

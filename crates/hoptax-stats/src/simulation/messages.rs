@@ -1,5 +1,5 @@
 //! Intervals of percentiles of messages. The messages of a stream resemble each other, and the streams of a
-//! trial share its state, so messages say less than as many independent times.
+//! trial share its state, so messages carry less information than the same number of independent times.
 //! docs/concepts/simulations.md states the figures.
 
 use super::super::{Statistic, resampled};
@@ -14,7 +14,7 @@ const MESSAGES: usize = 25;
 const ADDED_US: f64 = 20.0;
 /// Median of direct's times, µs.
 const MIDDLE_US: f64 = 100.0;
-/// Time from one message of a stream to the next, when they are due, µs.
+/// Time between the moments when two messages of a stream are due, µs.
 const EVERY_US: f64 = 1_000.0;
 /// Standard deviation of the logarithm of a trial's level, which all its streams share.
 const SHARED: f64 = 0.1;

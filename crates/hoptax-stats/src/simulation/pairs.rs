@@ -26,7 +26,8 @@ fn p_values(world: World, draws: &Draws, random: &mut Random) -> [Vec<f64>; 2] {
     });
     [three, slow].map(|third| {
         let pairs = [two.minus(&one), third.minus(&one), third.minus(&two)];
-        holm(&pairs.map(|pair| Contrast::of(&pair).p_value.expect("several rounds")))
+        let adjusted = holm(&pairs.map(|pair| Contrast::of(&pair).p_value.expect("several rounds")));
+        adjusted.iter().map(|one| one.p_value).collect()
     })
 }
 

@@ -82,7 +82,7 @@ impl Messages {
         self.state >> WHOLE
     }
 
-    /// True if no message has begun that has not ended, and there was no fault.
+    /// True if the body can end here: no message is incomplete, and there was no fault.
     #[inline]
     pub fn is_between(&self) -> bool {
         self.state & AT == 0
@@ -93,7 +93,7 @@ impl Messages {
         self.state |= BROKEN;
     }
 
-    /// Decodes the next event from the front of `input`. Returns the number of bytes consumed too. `most` is
+    /// Decodes the next event from the front of `input`. Also returns the number of bytes consumed. `most` is
     /// the largest accepted length of a message, bytes.
     ///
     /// # Errors

@@ -35,12 +35,12 @@ pub const WEB_CONTENT_TYPE: &str = "application/grpc-web+proto";
 /// The media type of gRPC-Web. `application/grpc-web-text` has the same content in base64.
 const OF_WEB: &str = "application/grpc-web";
 
-/// True if a content type is that of gRPC. `application/grpc-web` is another protocol.
+/// True for the content types of gRPC. `application/grpc-web` is another protocol.
 pub fn is_grpc(content_type: &[u8]) -> bool {
     is_type(content_type, CONTENT_TYPE)
 }
 
-/// True if a content type is that of gRPC-Web in its binary form.
+/// True for the content types of gRPC-Web in its binary form.
 pub fn is_grpc_web(content_type: &[u8]) -> bool {
     is_type(content_type, OF_WEB)
 }

@@ -65,7 +65,7 @@ pub fn decode_message(value: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The byte that two hexadecimal digits stand for.
+/// The byte that these two hexadecimal digits encode.
 fn escaped(digits: &[u8]) -> Option<u8> {
     let digit = |place: usize| char::from(*digits.get(place)?).to_digit(16);
     Some((digit(0)? * 16 + digit(1)?) as u8)

@@ -46,7 +46,7 @@ enum Line {
     Number(u8),
     /// Spaces after the number too.
     Padded(u8),
-    /// The status, and it is not a number.
+    /// The status, which is not a number.
     Wrong,
     /// Another field.
     Other,
@@ -102,7 +102,7 @@ impl WebTrailers {
     }
 
     /// Decodes the next event from the front of `input`, with `messages` for the messages before the
-    /// trailers. Returns the number of bytes consumed too. `most` is the largest accepted length of a
+    /// trailers. Also returns the number of bytes consumed. `most` is the largest accepted length of a
     /// message, bytes. Bytes after the trailers are a fault: `messages` is not between two messages then.
     ///
     /// # Errors

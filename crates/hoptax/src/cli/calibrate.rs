@@ -101,7 +101,7 @@ impl Args {
         self.repeat(plan, &plan_text, &packs, &interrupted)
     }
 
-    /// Keeps what the runs show, and prints it.
+    /// Keeps the result of the runs, and prints it.
     fn keep(&self, measured: Measured, file: &Path) -> anyhow::Result<Exit> {
         let count = measured.figures.len();
         if count == 0 {

@@ -228,7 +228,7 @@ fn generating_code(plan: &Plan, packs: &PackSet) -> u32 {
     plan.gateways.iter().filter(generates).count() as u32
 }
 
-/// The plan will run on another machine.
+/// Nothing to check: only Linux can run the plan.
 #[cfg(not(target_os = "linux"))]
 fn not_installed(_plan: &Plan, _packs: &PackSet) -> Vec<NotInstalled> {
     Vec::new()

@@ -217,13 +217,9 @@ mod tests {
 
     #[test]
     fn each_cause_is_printed_once() {
-        let full = || anyhow::anyhow!("No space left on device");
-        assert_eq!(with_causes(&full().context("cannot write a")), "cannot write a: No space left on device");
-        let quoted =
-            full().context("cannot write a: No space left on device; free some").context("it ended early");
-        assert_eq!(
-            with_causes(&quoted),
-            "it ended early: cannot write a: No space left on device; free some"
-        );
+        let full = || anyhow::anyhow!("full");
+        assert_eq!(with_causes(&full().context("not written")), "not written: full");
+        let quoted = full().context("not written: full; free some").context("ended");
+        assert_eq!(with_causes(&quoted), "ended: not written: full; free some");
     }
 }

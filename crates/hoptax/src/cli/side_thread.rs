@@ -30,7 +30,7 @@ impl<T: Send + 'static> SideThread<T> {
         Ok(Self { sender: Some(sender), thread: Some(thread) })
     }
 
-    /// Sends what it is called with to the thread.
+    /// The returned function sends its argument to the thread.
     pub(super) fn observer(&self) -> impl FnMut(T) + use<T> {
         let sender = self.sender.clone();
         move |value| {

@@ -219,11 +219,8 @@ fn what_a_pack_does_not_support_is_skipped_and_not_a_fault() {
     assert_eq!(setups(&pack), [Setup { workers: 1, access_log: false }]);
     let items = rules::judge(&pack, &[observation(1, false)], &[cpu_use(1)], None);
     let skipped: Vec<_> = items.iter().filter(|item| item.verdict == Verdict::NotLookedAt).collect();
-    assert_eq!(skipped.len(), 1, "{items:#?}");
-    assert_eq!(
-        (skipped[0].check, skipped[0].evidence.as_str()),
-        ("access log on", "access_log: it has none")
-    );
+    let [item] = skipped[..] else { panic!("{items:#?}") };
+    assert!(item.check == "access log on" && item.evidence.ends_with("it has none"), "{item:?}");
 }
 
 #[test]

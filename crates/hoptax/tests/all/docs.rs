@@ -1,7 +1,9 @@
 //! Tests that every `hoptax …` command in README and docs uses existing commands and options, and that every
 //! link has a target.
 
-use crate::support::{hoptax, succeed};
+use crate::report::fixture::{MadeTrial, Run, via};
+use crate::report::on_disk;
+use crate::support::{hoptax, json, succeed};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -214,6 +216,46 @@ fn the_page_of_results_reads_run_directories() {
         "[raw data](records/2026-11-27-vm-lab/hosts/trials.jsonl)",
     ] {
         assert!(page.contains(words), "`{words}` in:\n{page}");
+    }
+}
+
+/// A way to add messages to a trial. It receives the time that the answer is about, µs.
+type Stream = fn(MadeTrial, u64) -> MadeTrial;
+
+/// The page compares gateways in the measure of the report's answer.
+#[test]
+fn the_page_of_results_has_the_measure_of_the_answer() {
+    let kinds: [(Stream, &str); 4] = [
+        (|trial, us| trial.all_at_us(us), "| gateway | added p50 |"),
+        (|trial, us| trial.both_ways_us(us, 1000), "| gateway | added p50 of messages |"),
+        (|trial, us| trial.server_stream_us(us, 1000), "| gateway | added p50 of ages |"),
+        (
+            |trial, us| trial.server_stream_us(100, 1000).first_message_us(us).tokens_us([us, us, 1000], 10),
+            "| gateway | added p50 to first content |",
+        ),
+    ];
+    for (stream, heading) in kinds {
+        let mut run = Run::closed(4);
+        for round in 0..4 {
+            let of = |who: &str, call_us: u64, us: u64| {
+                stream(via(who, round).all_at_us(call_us), us + u64::from(round % 2))
+            };
+            run.push(of("direct", 900, 100).first()).push(of("direct", 900, 100).last());
+            run.push(of("a", 1800, 150)).push(of("b", 1400, 290));
+        }
+        let (below, dir) = on_disk(&run);
+        let page = below.path().join("results.md");
+        let records = below.path().as_os_str();
+        let made = results(&["--records".as_ref(), records, "--page".as_ref(), page.as_os_str()]);
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let page = std::fs::read_to_string(page).expect("it is written");
+        let report = json(hoptax().arg("report").arg(&dir).args(["--format", "json"]));
+        let answer = report["answer"].as_str().expect("two gateways");
+        let (_, figure) = answer.split_once(": ").expect("a figure");
+        let (figure, _) = figure.split_once(')').expect("an interval");
+        let row = page.lines().find(|line| line.starts_with("| a ")).expect("a row");
+        assert!(row.contains(&format!("| +{figure}) |")), "{answer}: {row}");
+        assert!(page.contains(heading), "{heading}: {page}");
     }
 }
 

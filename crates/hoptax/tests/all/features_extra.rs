@@ -219,7 +219,7 @@ fn the_script_rebuilds_changes_and_continues_after_failures() {
     assert_eq!(version(), "version ONE\n");
 
     let (code, reported) = run(&["good"]);
-    assert_eq!((code, reported.as_str()), (Some(0), "gateways-extra: good is up to date\n"));
+    assert!(code == Some(0) && !reported.contains("built"), "{reported}");
     pack("good", "sh", &good.replace("ONE", "TWO"));
     let (code, reported) = run(&["good"]);
     assert!(code == Some(0) && reported.contains("built good"), "{reported}");

@@ -92,8 +92,7 @@ fn runs_are_listed_searched_and_shown() {
     assert!(said(&root, &["show", &format!("{}/", by_path.display())]).contains("nginx 1.22.1"));
     assert_eq!(said(&root, &["show", "nightly"]), show, "the newest run of the plan");
     assert_eq!(said(&root, &["show", "latest"]), show);
-    assert!(refused(&root, &["show", "nigh"]).contains(&format!("did you mean {THIRD}?")));
-    assert!(refused(&root, &["show", "../etc"]).contains("there is no run"));
+    insta::assert_snapshot!(refusals(&root, &[&["show", "nigh"], &["show", "../etc"]]));
 }
 
 #[test]
@@ -110,15 +109,14 @@ fn tags_and_notes_are_written_and_outlive_the_index() {
     assert!(said(&root, &["show", FIRST]).contains("quiet machine"));
     said(&root, &["note", FIRST, ""]);
     assert!(!said(&root, &["show", FIRST]).contains("quiet machine"));
-    for (arguments, expected) in [
-        (&["tag", FIRST, "+a b"][..], "1 to 40 letters"),
-        (&["tag", FIRST, "--remove", "absent"], "its tags are baseline"),
-        (&["list", "--tag", "basline"], "did you mean `baseline`?"),
-        (&["note", FIRST, &"x".repeat(10_001)], "at most 10000"),
-    ] {
-        let reported = refused(&root, arguments);
-        assert!(reported.contains(expected), "{reported}");
-    }
+    let long = "x".repeat(10_001);
+    let lines = [
+        &["tag", FIRST, "+a b"][..],
+        &["tag", FIRST, "--remove", "absent"],
+        &["list", "--tag", "basline"],
+        &["note", FIRST, &long],
+    ];
+    insta::assert_snapshot!(refusals(&root, &lines).replace(&long, "LONG"));
 }
 
 #[test]
@@ -126,7 +124,7 @@ fn a_trend_is_drawn_with_what_changed() {
     let root = nights();
     let asked = ["trend", "nightly", "--gateway", "nginx"];
     let trend = said(&root, &asked);
-    assert!(trend.contains("added_p50 of nginx in nightly"), "{trend}");
+    assert!(trend.contains("added_p50 of nginx"), "{trend}");
     let lines: Vec<&str> = trend.lines().collect();
     let third = lines.iter().position(|line| line.starts_with(THIRD)).expect("a line");
     assert_eq!(lines[third - 1].trim(), "changed: nginx 1.22.1 → 1.26.0", "{trend}");
@@ -195,30 +193,28 @@ fn a_nightly_job_fails_only_for_a_recent_change_of_the_gateway() {
     assert_eq!(status(&["--last", "5"]), Some(3));
     assert_eq!(status(&["--last", "4"]), Some(0), "the change is five runs old");
     assert_eq!(status(&["--gateway", "haproxy"]), Some(0));
-    assert!(said(&root, &["changes", "--gateway", "haproxy"]).starts_with("No change in 1 case."));
-    let told = refusals(
-        &root,
-        &[
-            &["changes", "nihgtly"][..],
-            &["changes", "--gateway", "ngnix"],
-            &["changes", "--load", "64 connections"],
-            &["changes", "--metric", "added_p55"],
-            &["--changes", "list"],
-        ],
-    );
+    let lines = [
+        &["changes", "nihgtly"][..],
+        &["changes", "--gateway", "ngnix"],
+        &["changes", "--load", "64 connections"],
+        &["changes", "--metric", "added_p55"],
+        &["--changes", "list"],
+    ];
+    let told = said(&root, &["changes", "--gateway", "haproxy"]) + &refusals(&root, &lines);
     insta::assert_snapshot!(told);
 }
 
 #[test]
 fn a_run_is_deleted_only_with_yes() {
     let root = nights();
-    assert!(refused(&root, &["delete", SECOND]).contains("--yes"));
+    let unsure = refusals(&root, &[&["delete", SECOND]]);
     assert!(root.path().join(SECOND).exists());
     assert_eq!(said(&root, &["delete", SECOND, "--yes"]), format!("deleted {SECOND}\n"));
     assert!(!root.path().join(SECOND).exists());
-    assert!(refused(&root, &["delete", SECOND, "--yes"]).contains("there is no run"));
-    fs::create_dir(root.path().join("20260104T000000Z-empty")).expect("made");
-    assert!(refused(&root, &["delete", "20260104T000000Z-empty", "--yes"]).contains("does not change it"));
+    let empty = "20260104T000000Z-empty";
+    fs::create_dir(root.path().join(empty)).expect("made");
+    let others = refusals(&root, &[&["delete", SECOND, "--yes"], &["delete", empty, "--yes"]]);
+    insta::assert_snapshot!(unsure + &others);
 }
 
 #[test]

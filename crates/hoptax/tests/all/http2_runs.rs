@@ -227,7 +227,7 @@ trials: 4
 ";
     let report = measured_through(&servers, slow, load);
     let evidence = evidence(&report, "head-of-line", "orderly");
-    let difference = evidence["difference_us"].as_f64().unwrap_or_else(|| panic!("{evidence}"));
+    let difference = evidence["differences"]["p50"]["us"].as_f64().unwrap_or_else(|| panic!("{evidence}"));
     assert!((10_000.0..60_000.0).contains(&difference), "{evidence}");
     assert_eq!(evidence["compared_with"], "orderly, closed loop, 8 connections, HTTP/2");
 }

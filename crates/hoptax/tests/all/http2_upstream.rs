@@ -62,7 +62,7 @@ fn h2load_and_nghttp_are_answered() {
     let upstream = Server::start(&["upstream", "--body-size", "100KiB", "--delay", "uniform(0ms, 2ms)"]);
     let url = format!("http://{}/", upstream.instance(0));
     let text = succeed(Command::new(h2load).args(["-n2000", "-c4", "-m30", "-t1", &url]));
-    assert!(text.contains("2000 succeeded, 0 failed, 0 errored, 0 timeout"), "{text}");
+    assert!(text.contains("2000 succeeded, 0 failed"), "{text}");
     let seen = counts(&upstream);
     assert_eq!((seen.requests, seen.streams, seen.most_streams), (2000, Some(2000), Some(30)));
     assert_eq!((seen.http_version["2"], seen.cancels), (2000, Some(0)));
@@ -88,7 +88,7 @@ fn h2load_and_curl_pass_through_a_hop() {
         let (_hop, address) = Server::hop("h2", upstream.instance(0), &options);
         let url = format!("http://{address}/");
         let text = succeed(Command::new(&h2load).args(["-n1000", "-c4", "-m25", "-t1", &url]));
-        assert!(text.contains("1000 succeeded, 0 failed, 0 errored, 0 timeout"), "{text}");
+        assert!(text.contains("1000 succeeded, 0 failed"), "{text}");
         let echo = succeed(
             Command::new(&curl)
                 .args(["--silent", "--http2-prior-knowledge", "--data", "abc"])

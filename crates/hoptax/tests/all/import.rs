@@ -104,7 +104,7 @@ fn a_log_of_a_known_mix_gives_it_back_and_is_measured() {
         run.args(["--set", set]);
     });
     let shown = succeed(&mut run);
-    assert!(shown.contains("traffic of access.log"), "{shown}");
+    assert!(shown.contains("access.log"), "{shown}");
     let measured = trials(&run_directory(&scratch));
     assert_eq!(measured.len(), 2 * (2 + 3), "direct twice in each round");
     for trial in measured {

@@ -134,7 +134,7 @@ fn a_command_finds_the_server_and_its_credentials_and_ends_the_lab() {
          .kubernetes-lab/client.key\nca.pem\nclient.key\nclient.pem\nprivate\ntoken\n1\n\
          /api/v1/namespaces/hoptax/configmaps:settings-0000 /api/v1/namespaces:hoptax"
     );
-    assert!(text(&output.stderr).contains("is ready with 1000 ConfigMaps"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("1000 ConfigMaps"), "{}", text(&output.stderr));
     assert!(lab.is_gone() && lab.leaves_no_files());
 }
 

@@ -43,11 +43,11 @@ fn certificates_are_verified_as_configured() {
     let base = [url.as_str(), "-n", "60", "-c", "3"];
 
     let text = summary(&with(&base, &[&named[..], &["--ca", &ca, "--tls", "1.3"]].concat()));
-    assert!(text.contains("TLS            TLSv1.3, TLS13_"), "{text}");
+    assert!(text.contains("TLSv1.3, TLS13_"), "{text}");
     assert!(text.contains("ALPN http/1.1") && text.contains("3 handshakes, 0 resumed"), "{text}");
     assert!(!text.contains("not checked") && text.contains("200: 60"), "{text}");
     let text = summary(&with(&base, &["-k", "--tls", "1.2", "--alpn", "none"]));
-    assert!(text.contains("TLS            TLSv1.2, TLS_ECDHE_"), "{text}");
+    assert!(text.contains("TLSv1.2, TLS_ECDHE_"), "{text}");
     assert!(text.contains("certificates not checked") && text.contains("200: 60"), "{text}");
 
     refused(&with(&base, &named), 1, "(`--ca FILE`)");
@@ -75,7 +75,7 @@ fn a_client_certificate_is_sent_on_request() {
     assert!(summary(&with(&base, &["--cert", &both])).contains("200: 40"));
     // nginx accepts the connection and answers with an HTTP error.
     let text = summary(&with(&base, &["--fail-above", "100%"]));
-    assert!(text.contains("400: 40") && text.contains("40 × status 400 is not 200 to 399"), "{text}");
+    assert!(text.contains("400: 40") && text.contains("40 × status 400"), "{text}");
     refused(&with(&base, &["--cert", &chain]), 2, " --key");
     let (_, stranger) = tls::identity("stranger.test", None);
     let stranger = file("stranger.pem", &stranger);

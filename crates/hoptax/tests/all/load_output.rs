@@ -78,7 +78,7 @@ fn stages_are_shown_one_by_one() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let rate = "500/s for 200ms, ramp to 1000/s over 300ms";
     let text = loaded(&[&upstream.url(), "-r", rate, "--http", "2", "--streams", "4"]);
-    assert!(text.contains("open loop in 2 stages") && text.contains("Duration       0.500 s"), "{text}");
+    assert!(text.contains("2 stages") && text.contains("Duration       0.500 s"), "{text}");
     let row = |name: &str| {
         text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {text}"))
     };

@@ -161,7 +161,7 @@ fn compressing_gateways_are_compared_by_decoded_bodies() {
     assert!(page.contains("bytes (gzip); ") && page.contains(" 4,200 "), "{page}");
     assert!(!page.contains("nothing was compressed"), "{page}");
     let page = of("");
-    assert!(page.contains("\\`accept-encoding\\`, so nothing was compressed"), "{page}");
+    assert!(page.contains("nothing was compressed"), "{page}");
 }
 
 /// Codes of the findings about the gateway, with their severities.
@@ -200,7 +200,7 @@ fn a_cache_is_found_without_a_ledger() {
     let report = measured("", "requests: 2000");
     assert!(findings(&report).contains(&void), "{:?}", findings(&report));
     let notes = report["notes"].to_string();
-    assert!(notes.contains("(process ") && notes.contains("of the upstream and"), "{notes}");
+    assert_eq!(notes.matches("(process ").count(), 2, "{notes}");
 }
 
 #[test]

@@ -141,10 +141,7 @@ fn the_pages_of_gateways_are_up_to_date() {
 fn one_pack_is_shown_whole_and_written_out() {
     let shown = hoptax().args(["gateways", "kong"]).output().expect("it runs");
     let text = String::from_utf8(shown.stdout).expect("text");
-    assert!(
-        text.starts_with("On this machine\n  process  ") && text.contains("version 3.9.3 on 2026-11-23"),
-        "{text}"
-    );
+    assert!(text.starts_with("On this machine\n") && text.contains("version 3.9.3 on 2026-11-23"), "{text}");
     let directory = tempfile::tempdir().expect("a directory");
     let written =
         hoptax().args(["gateways", "tyk", "--write"]).arg(directory.path()).output().expect("it runs");

@@ -242,7 +242,7 @@ fn a_process_that_answers_in_the_gateways_place_is_named() {
     let stranger = format!("(process {}) listens on 127.0.0.1:", std::process::id());
     assert!(failure.message.contains("another process answers: `"), "{failure:?}");
     assert!(failure.message.contains(&stranger), "{failure:?}");
-    assert!(failure.message.contains(", and not `sleep` (process "), "{failure:?}");
+    assert!(failure.message.contains("`sleep` (process "), "{failure:?}");
 }
 
 /// A gateway that accepts only TLS may accept connections before it can answer. It is ready only when the
@@ -272,7 +272,7 @@ fn a_gateway_that_accepts_tls_alone_is_asked_over_tls_whether_it_is_ready() {
     assert_eq!(start("200", AMPLE), Ok(()));
     for timeout in IN_VAIN {
         let failure = start("503", timeout).expect_err("it is not ready");
-        assert!(failure.message.contains("was not ready within"), "{failure:?}");
+        assert_eq!(failure.stage, Stage::Start, "{failure:?}");
         if failure.message.contains("/up answered 503; 200 means ready") {
             assert!(failure.message.contains(": https://127.0.0.1:"), "{failure:?}");
             return;
@@ -356,13 +356,12 @@ fn a_gateway_that_lacks_a_file_is_not_installed() {
     let packs = pack_of(&[("gateway.yaml", manifest)]);
     let failure = start_failure(packs.path());
     assert_eq!(failure.stage, Stage::Missing);
-    assert!(failure.message.contains("/nowhere/one.so or /nowhere/two.so"), "{failure:?}");
-    assert!(failure.message.contains("(debian: apt-get install one)"), "{failure:?}");
+    insta::assert_snapshot!(failure.message);
     let rows = json(hoptax().args(["gateways", "--json", "--packs"]).arg(packs.path()));
     let row = rows.as_array().expect("a list").iter().find(|row| row["name"] == "wrong").expect("listed");
     assert_eq!(row["installed"], false, "{row}");
     let page = succeed(hoptax().args(["gateways", "wrong", "--packs"]).arg(packs.path()));
-    assert!(page.contains("/nowhere/one.so or /nowhere/two.so"), "{page}");
+    assert!(page.contains("/nowhere/two.so"), "{page}");
 }
 
 #[test]

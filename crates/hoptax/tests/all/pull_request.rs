@@ -216,7 +216,7 @@ fn a_wrong_plan_fails_with_its_own_message() {
     edit(&runner.path("pr/tax/plan.yaml"), |text| text.replace("trials:", "trails:"));
     assert_eq!(runner.job(&job("tax.yml", "tax")), Some(false), "{}", runner.printed);
     assert!(
-        runner.printed.contains("trails") && runner.printed.contains("hoptax run ended with 2"),
+        runner.printed.contains("trails") && runner.printed.contains("ended with 2"),
         "{}",
         runner.printed
     );

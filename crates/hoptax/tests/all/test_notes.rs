@@ -97,14 +97,11 @@ fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
     let runs = Runs::new();
     let quiet = |runs: &Runs| runs.run_with_report("", r#"<testcase name="a::b" time="1"/>"#);
     let retried = |runs: &Runs| runs.run(&retries("a::b", 1), 0, false);
-    let reported = retried(&runs).1;
-    assert!(reported.contains("  a::b: 1 (at most 2), in 1 of its last 10 runs\n"), "{reported}");
+    let mut told = retried(&runs).1;
     assert_eq!(retried(&runs).0, Some(0));
     let (code, reported) = retried(&runs);
-    assert!(
-        code == Some(1) && reported.contains("FAILED: a::b needed a retry in 3 of its last 10 runs"),
-        "{reported}"
-    );
+    assert_eq!(code, Some(1), "{reported}");
+    told += &reported;
     // Runs without this test do not count. After eight runs without a retry and one with a retry, two of the
     // last ten runs have a retry.
     for _ in 0..11 {
@@ -115,12 +112,14 @@ fn a_test_that_needs_a_retry_in_three_of_its_last_ten_runs_fails() {
         assert_eq!(quiet(&runs).0, Some(0));
     }
     let (code, reported) = retried(&runs);
-    assert!(code == Some(0) && reported.contains("in 2 of its last 10 runs"), "{reported}");
+    assert_eq!(code, Some(0), "{reported}");
+    told += &reported;
     // After the first of these two runs, the oldest retry is no longer among the last ten runs.
     assert_eq!((retried(&runs).0, retried(&runs).0), (Some(0), Some(1)));
     assert_eq!(runs.command(&["--forget", "a::b"], None, false).0, Some(0));
     let (code, reported) = retried(&runs);
-    assert!(code == Some(0) && reported.contains("in 1 of its last 10 runs"), "{reported}");
+    assert_eq!(code, Some(0), "{reported}");
+    insta::assert_snapshot!(told + &reported);
 }
 
 #[test]
@@ -136,10 +135,7 @@ fn the_share_of_successes_on_a_disturbed_machine_is_printed() {
 fn a_failed_test_fails_the_run_and_notes_are_still_printed() {
     let (code, reported) = Runs::new().run(LISTED, 101, false);
     assert_eq!(code, Some(1), "{reported}");
-    assert!(
-        reported.contains("docker::a_test: no docker engine answers") && reported.contains("FAILED: sh "),
-        "{reported}"
-    );
+    assert!(reported.contains("docker::a_test: ") && reported.contains("FAILED: sh "), "{reported}");
 }
 
 /// The middle of a long log is often cut away, and with it the reason.

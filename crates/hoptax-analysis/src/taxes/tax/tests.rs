@@ -87,8 +87,10 @@ fn distinguishable_only_with_an_interval_and_above_the_floor() {
         noisy.push(via("nginx", round).all_at_us(170));
     }
     let tax_in_noise = tax(&noisy, "nginx").added_p50.expect("measured");
-    assert!(tax_in_noise.estimate.excludes(0.0), "the interval alone would make it distinguishable");
+    assert!(tax_in_noise.in_run.excludes(0.0), "the rounds alone would make it distinguishable");
     assert!(!tax_in_noise.distinguishable, "{tax_in_noise:?}");
+    let half = tax_in_noise.estimate.half_width().expect("five rounds");
+    assert!((half - 80.0).abs() < 0.5, "the noise floor: {tax_in_noise:?}");
 
     let one_trial = Run::steady(1, 100, &[("nginx", 5000)]);
     assert!(!tax(&one_trial, "nginx").added_p50.expect("measured").distinguishable);

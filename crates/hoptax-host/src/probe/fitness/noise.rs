@@ -198,7 +198,7 @@ mod stall_tests {
             [1, 5, 30].map(|ms| judge(ms).status),
             [FitnessStatus::Good, FitnessStatus::Warning, FitnessStatus::Bad]
         );
-        assert_eq!(judge(5).seen, "1 in 1.0 s, up to 5.0 ms");
+        insta::assert_snapshot!(judge(5).seen);
         assert_eq!(stalls(None, Duration::from_secs(1)).status, FitnessStatus::Unknown);
     }
 }

@@ -1,5 +1,5 @@
 //! Cases that exist only in gRPC. The upstream is scripted: it answers each method as one case needs, and
-//! keeps what it received. Each case runs against the upstream itself and against the gateway.
+//! records what it received. Each case runs against the upstream itself and against the gateway.
 
 mod control;
 mod metadata;
@@ -22,8 +22,8 @@ use hoptax_wire::http2::Config;
 use side::Side;
 use std::time::Duration;
 
-/// Time limit for what a gateway may leave out, such as the pass-on of a cancel. It is long for a machine
-/// that is busy, because it is spent only on a difference.
+/// How long to wait for something that a gateway may never pass on, such as a cancel. The time is long, for
+/// busy machines, because only gateways that differ cause this wait.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 case_of_rule! {

@@ -1,4 +1,4 @@
-//! What a case may use: connections to one side, calls on them, and the state of the upstream.
+//! The means of a case: connections to one side, calls on them, and the state of the upstream.
 
 use super::script::{Method, message};
 use super::state::{Counts, Shared};
@@ -26,7 +26,7 @@ pub(super) struct Side<'a> {
     pub(super) connect: &'a dyn Fn(Config) -> anyhow::Result<Http2Session>,
     /// The state of the upstream.
     pub(super) upstream: &'a Shared,
-    /// How long to wait for what a gateway may leave out.
+    /// How long to wait for data that may never arrive.
     pub(super) patience: Duration,
 }
 
@@ -36,7 +36,7 @@ impl Side<'_> {
         Ok((self.connect)(config)?)
     }
 
-    /// Whether the upstream's counts become as expected within `limit`.
+    /// Waits until the upstream's counts are as expected. Returns false after `limit`.
     pub(super) fn sees_within(&self, limit: Duration, is_expected: impl Fn(Counts) -> bool) -> bool {
         let deadline = Instant::now() + limit;
         loop {
@@ -50,7 +50,7 @@ impl Side<'_> {
         }
     }
 
-    /// Whether the upstream's counts become as expected in time.
+    /// Waits until the upstream's counts are as expected. Returns false after the usual time limit.
     pub(super) fn sees(&self, is_expected: impl Fn(Counts) -> bool) -> bool {
         self.sees_within(self.patience, is_expected)
     }
@@ -112,7 +112,7 @@ pub(super) fn field<'a>(answer: &'a StreamAnswer, name: &str) -> Option<&'a str>
     trailers_of(answer).chain(head_of(answer)).find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
-/// Checks that an answer is whole, with the HTTP status 200 and this status.
+/// Checks that an answer is complete, and has the HTTP status 200 and this gRPC status.
 pub(super) fn expect(answer: &StreamAnswer, expected: Status) -> Outcome {
     if !answer.is_whole {
         return Err(match answer.reset {

@@ -1,5 +1,5 @@
-//! What the scripted upstream has seen, and what it waits for. Its connections and the cases share this
-//! state.
+//! The state of the scripted upstream: what it has seen, and the steps that it waits for. Its connections and
+//! the cases share this state.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

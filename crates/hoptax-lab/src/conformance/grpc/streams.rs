@@ -27,7 +27,7 @@ const READING: Duration = Duration::from_millis(100);
 /// ([issue](https://github.com/haproxy/haproxy/issues/2388)).
 const BEHIND: [usize; 6] = [1, 8193, 16_385, 24_577, 32_769, 40_961];
 
-/// Each message follows the answer to the one before.
+/// Each message follows the answer to the previous one.
 pub(super) fn both_ways(side: &Side<'_>) -> Outcome {
     let mut session = side.open(Config::default())?;
     let stream = begin(&mut session, Method::Echo, &USUAL)?;
@@ -66,7 +66,7 @@ pub(super) fn server_stream(side: &Side<'_>) -> Outcome {
     expect_body(&answer, &[first, message(SECOND)].concat())
 }
 
-/// The end of the request is not that of the response.
+/// The end of the request must not end the response.
 pub(super) fn half_close(side: &Side<'_>) -> Outcome {
     let question = message(QUESTION);
     let before = side.upstream.counts().ended;

@@ -15,8 +15,8 @@ use paths::ECHO;
 use side::{Delays, Outcome, Side, compare};
 use std::time::Duration;
 
-/// Time limit for what a server may leave out, such as 100 Continue. It is long for a machine that is busy,
-/// because it is spent only on a difference.
+/// How long to wait for something that a server may never send, such as 100 Continue. The time is long, for
+/// busy machines, because only servers that differ cause this wait.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 case_of_rule! {

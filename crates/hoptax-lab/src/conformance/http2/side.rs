@@ -1,4 +1,4 @@
-//! What a case may use: connections to one side, and the upstream's own counts.
+//! The means of a case: connections to one side, and the upstream's own counts.
 
 use hoptax_servers::http2_session::{Http2Session, StreamAnswer, StreamRequest};
 use hoptax_servers::request_error::RequestError;
@@ -24,7 +24,7 @@ pub(super) struct Side<'a> {
     pub(super) connect: &'a dyn Fn(Config) -> anyhow::Result<Http2Session>,
     /// Asks the upstream for its counts.
     pub(super) upstream: &'a dyn Fn() -> anyhow::Result<Delays>,
-    /// How long to wait for what a server may leave out.
+    /// How long to wait for data that may never arrive.
     pub(super) patience: Duration,
 }
 
@@ -85,12 +85,12 @@ impl Side<'_> {
         Ok((self.connect)(config)?)
     }
 
-    /// The upstream's counts.
+    /// The upstream's counts of delayed responses.
     pub(super) fn delays(&self) -> Result<Delays, Deviation> {
         Ok((self.upstream)()?)
     }
 
-    /// Whether the upstream's counts become as expected in time.
+    /// Waits until the upstream's counts are as expected. Returns false after a time limit.
     pub(super) fn upstream_sees(&self, is_expected: impl Fn(Delays) -> bool) -> Result<bool, Deviation> {
         let deadline = Instant::now() + self.patience;
         loop {

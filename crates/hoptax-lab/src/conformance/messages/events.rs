@@ -147,14 +147,14 @@ pub(super) fn silence(side: &Side<'_>) -> Outcome {
     stream.ends_with(&EVENT.repeat(STEPS))
 }
 
-/// The end arrives although the connection can stay open.
+/// The end must arrive although the connection can stay open.
 pub(super) fn end(side: &Side<'_>) -> Outcome {
     let mut stream = Stream::open(side, "/steps", &[])?;
     (0..STEPS).for_each(|_| stream.release());
     stream.ends_with(&EVENT.repeat(STEPS))
 }
 
-/// The client must be able to tell a broken stream from a whole one.
+/// The client must be able to distinguish a broken stream from a complete one.
 pub(super) fn abort(side: &Side<'_>) -> Outcome {
     let mut stream = Stream::open(side, "/abort", &[])?;
     let ends = stream.link.until(side.patience, |link| link.is_over || Stream::body(link).is_whole);

@@ -1,4 +1,4 @@
-//! What a case may use: connections to one side, and what the upstream has seen.
+//! The means of a case: connections to one side, and a view of what the upstream has seen.
 
 use super::state::{Seen, Shared};
 use crate::conformance::http2::side::Deviation;
@@ -17,13 +17,15 @@ const PAUSE: Duration = Duration::from_millis(5);
 pub(super) struct Side<'a> {
     pub(super) address: SocketAddr,
     pub(super) upstream: &'a Shared,
+    /// Prefix of the paths of requests to this side.
+    pub(super) prefix: &'a str,
     /// Headers that requests to it need.
     pub(super) headers: &'a [(String, String)],
     /// The model that requests to a language model name.
     pub(super) model: &'a str,
     /// How long cases of silence wait.
     pub(super) silence: Duration,
-    /// How long to wait for what a gateway may leave out.
+    /// How long to wait for data that may never arrive.
     pub(super) patience: Duration,
 }
 
@@ -42,7 +44,7 @@ impl Side<'_> {
         headers: &[(&str, &str)],
         body: &[u8],
     ) -> Result<Link, Deviation> {
-        let mut request = format!("{method} {target} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n");
+        let mut request = format!("{method} {}{target} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n", self.prefix);
         let own = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let is_own = |name: &str| self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         for (name, value) in own.chain(headers.iter().copied().filter(|(name, _)| !is_own(name))) {
@@ -64,7 +66,8 @@ impl Side<'_> {
         Ok(link)
     }
 
-    /// Whether the upstream sees what is expected of this request within `limit`.
+    /// Waits until the upstream has seen of this request what `is_expected` accepts. Returns false after
+    /// `limit`.
     pub(super) fn sees(&self, number: u64, limit: Duration, is_expected: impl Fn(&Seen) -> bool) -> bool {
         let deadline = Instant::now() + limit;
         loop {
@@ -82,7 +85,7 @@ impl Side<'_> {
 /// A connection of a client.
 pub(super) struct Link {
     stream: TcpStream,
-    /// What has arrived and was not taken.
+    /// Bytes that have arrived and were not handled yet.
     pub(super) input: Vec<u8>,
     /// True if the other side has ended the connection.
     pub(super) is_over: bool,
@@ -98,8 +101,8 @@ impl Link {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
-    /// Reads until `is_enough` returns true, the connection ends, or the time is over. Returns whether it is
-    /// enough.
+    /// Reads until `is_enough` returns true, the connection ends, or the time is over. Returns true in the
+    /// first case.
     pub(super) fn until(&mut self, limit: Duration, mut is_enough: impl FnMut(&mut Self) -> bool) -> bool {
         let deadline = Instant::now() + limit;
         let mut piece = vec![0; 64 * 1024];
@@ -207,7 +210,7 @@ impl Body {
 
 const MARK: &str = "hoptax-lint-";
 
-/// The mark of a request that is to get the answer `script`.
+/// The mark of a request. It makes the upstream answer as `script` says.
 pub(super) fn mark(number: u64, script: &str) -> String {
     format!("{MARK}{number}-{script}.")
 }

@@ -1,4 +1,4 @@
-//! Requests to language models: whether the upstream gets what was sent, and the client what was answered.
+//! Requests to language models: whether requests reach the upstream unchanged, and responses the client.
 
 use super::events::Stream;
 use super::link::{Head, NOTICE, Side, mark, value_of};
@@ -16,9 +16,9 @@ use std::time::Duration;
 const CHAT: &str = "OpenAI, chat completions";
 const STREAM: &str = "OpenAI, chat completions, streaming";
 const ERRORS: &str = "OpenAI, error codes";
-/// How the events of a stream are divided among packets.
+/// Source of cases in which packets divide events.
 const SPLIT: &str = "HTML, section 9.2";
-/// How a client leaves.
+/// Source of cases in which a client leaves.
 const LEAVING: &str = "RFC 9112, section 9.6";
 
 /// All cases of OpenAI's chat completions, embeddings and models, in the order of the test.
@@ -141,13 +141,14 @@ impl<'a> Exchange<'a> {
         self.stream.link.until(NOTICE, |link| data(&Stream::body(link).bytes).len() >= number)
     }
 
-    /// The request at the upstream.
+    /// The request as the upstream has received it.
     fn seen(&self) -> Value {
         let seen = self.stream.side.upstream.seen(self.stream.number);
         serde_json::from_slice(&seen.body).unwrap_or_default()
     }
 
-    /// Compares the request with the one at the upstream. There is a case for the model.
+    /// Compares the request with the one that the upstream has received, except for the model, which has its
+    /// own case.
     fn is_seen(&self) -> Outcome {
         same("request", &self.sent, &self.seen(), &["model"])
     }
@@ -189,7 +190,7 @@ fn values(events: &[String]) -> Vec<Value> {
     events.iter().filter_map(|event| serde_json::from_str(event).ok()).collect()
 }
 
-/// Fails if two objects differ in other members than the ignored ones of the outermost object.
+/// Fails if two objects differ. `ignored` lists members of the outermost object that may differ.
 fn same(what: &str, sent: &Value, seen: &Value, ignored: &[&str]) -> Outcome {
     check(seen.is_object(), format!("{what}: not a JSON object"))?;
     let mut changes = Vec::new();
@@ -221,7 +222,7 @@ fn list_changes(name: &str, sent: &Value, seen: &Value, changes: &mut Vec<(Strin
         // The same number may be written with a fraction or without.
         (Value::Number(a), Value::Number(b)) if a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64() => {}
         _ if sent == seen => {}
-        // A gateway writes its own time.
+        // A gateway writes its own time here.
         _ if name == "created" => changes.push((name.to_owned(), "changed".to_owned())),
         (_, Value::Number(_) | Value::Bool(_) | Value::Null) => {
             changes.push((name.to_owned(), format!("changed to {seen}")));
@@ -311,7 +312,7 @@ fn texts(events: &[String], pointer: &str) -> Vec<String> {
     values(events).iter().filter_map(text).collect()
 }
 
-/// Compares the texts of all events together, by members of the `delta`.
+/// Compares the joined texts of all events, for each of these members of `delta`.
 fn same_text(side: &Side<'_>, script: &str, members: &[&str]) -> Outcome {
     let seen = Exchange::stream(side, script)?.events()?;
     let text = |events: &[String], member: &str| texts(events, &format!("delta/{member}")).concat();
@@ -367,11 +368,11 @@ fn heartbeat(side: &Side<'_>) -> Outcome {
     same_events(&planned("heartbeat", false), &data(&body))
 }
 
-/// Nobody may retry: the client does it, after the time that the response names.
+/// A gateway must not retry: the client does this, after the time that the response states.
 fn refused(side: &Side<'_>, script: &str) -> Outcome {
     let (expected, sent) = model::refusal(script).unwrap_or_default();
     let mut exchange = Exchange::chat(side, script, "", json!({}))?;
-    // Retries take their time.
+    // Allow time for retries.
     let (head, body) = exchange.answer(side.patience * 4)?;
     let (status, after) = (head.status(), head.value("retry-after"));
     let times = side.upstream.seen(exchange.stream.number).requests;
@@ -394,7 +395,7 @@ fn error_event(side: &Side<'_>) -> Outcome {
     same("error", &sent, &error, &[])
 }
 
-/// The client must be able to tell a broken stream from a whole one, unless an error event says it.
+/// The client must be able to distinguish a broken stream from a complete one, if no error event reports it.
 fn cut(side: &Side<'_>) -> Outcome {
     let mut exchange = Exchange::stream(side, "cut")?;
     let link = &mut exchange.stream.link;
@@ -414,7 +415,7 @@ fn leave(side: &Side<'_>, script: &str, number: usize) -> Outcome {
     let is_seen = side.sees(exchange.stream.number, side.patience, |seen| seen.requests > 0);
     check(is_seen, "the request does not arrive")?;
     (0..number).for_each(|_| exchange.stream.release());
-    // A gateway may hold events back: there is a case for it.
+    // A gateway may hold events back, which has its own case.
     exchange.arrives(number);
     exchange.stream.leave()
 }

@@ -1,6 +1,6 @@
 //! Cases of server-sent events, of WebSockets and of requests to language models, over HTTP/1.1. The upstream
-//! is scripted: it answers each path or prompt as one case needs, and keeps what it received. Each case runs
-//! against the upstream itself and against the gateway.
+//! is scripted: it answers each path or prompt as one case needs, and records what it received. Each case
+//! runs against the upstream itself and against the gateway.
 
 mod events;
 mod frames;
@@ -19,12 +19,13 @@ pub use upstream::MessagesUpstream;
 
 use super::case_of_rule::case_of_rule;
 use super::http2::side::{Outcome, compare};
+use crate::features::Change;
 use link::Side;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Time limit for what a gateway may leave out, such as the pass-on of an event. It is spent only on a
-/// difference.
+/// How long to wait for data that a gateway may never pass on, such as an event. Only gateways that differ
+/// cause this wait.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 case_of_rule! {
@@ -32,13 +33,13 @@ case_of_rule! {
     MessagesCase
 }
 
-/// Event streams in the HTML standard.
+/// Source of rules about event streams: the HTML standard.
 const HTML: &str = "HTML, section 9.2";
-/// WebSocket.
+/// Source of rules about WebSockets.
 const RFC: &str = "RFC 6455";
-/// How a WebSocket ends.
+/// Source of rules about the end of a WebSocket.
 const CLOSING: &str = "RFC 6455, section 7";
-/// How a TCP connection ends.
+/// Source of rules about the end of a TCP connection.
 const TCP: &str = "RFC 9293, section 3.6";
 
 /// All cases of server-sent events, in the order of the test.
@@ -87,14 +88,16 @@ pub(super) fn observe(
     cases: &'static [MessagesCase],
     upstream: &MessagesUpstream,
     gateway: SocketAddr,
-    headers: &[(String, String)],
+    change: &Change,
     model: &str,
     silence: Duration,
 ) -> anyhow::Result<Vec<(&'static str, Option<String>)>> {
     let (upstream_at, shared) = (upstream.address(), &upstream.shared);
     let patience = PATIENCE;
-    let there = Side { address: upstream_at, upstream: shared, headers: &[], model, silence, patience };
-    let here = Side { address: gateway, headers, ..there };
+    let there =
+        Side { address: upstream_at, upstream: shared, prefix: "", headers: &[], model, silence, patience };
+    let headers = [&change.headers[..], &change.replacements].concat();
+    let here = Side { address: gateway, prefix: &change.prefix, headers: &headers, ..there };
     cases
         .iter()
         .map(|case| compare((case.name, case.rule), || (case.test)(&there), || (case.test)(&here)))

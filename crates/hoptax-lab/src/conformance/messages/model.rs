@@ -1,5 +1,5 @@
-//! The scripted upstream as a language model. Gateways rebuild requests, but pass the prompt: it has a mark
-//! with the number of the request and the name of the answer.
+//! The scripted upstream as a language model. The prompt has a mark with the number of the request and the
+//! name of the answer, because gateways rebuild everything else in a request.
 
 use super::script::{HEARTBEAT, Request, Script};
 use serde_json::{Value, json};

@@ -41,7 +41,7 @@ pub(super) struct Script<'a> {
     pub(super) input: Vec<u8>,
 }
 
-/// A request, and what it gets.
+/// A request, and the script of its answer.
 pub(super) struct Request {
     pub(super) number: u64,
     /// The path, or the script that the prompt names.
@@ -224,8 +224,8 @@ impl Script<'_> {
         ended
     }
 
-    /// Sends every message back, and answers pings, until the client leaves or closes. Answers the close
-    /// frame if `may_close` is true: nothing follows the upstream's own.
+    /// Sends every message back, and answers pings, until the client leaves or closes. `may_close` is false
+    /// if the upstream has sent its own close frame, because no frame follows it.
     fn echo(&mut self, number: u64, may_close: bool) -> io::Result<()> {
         let mut frames = Frames::new(Side::Client);
         loop {

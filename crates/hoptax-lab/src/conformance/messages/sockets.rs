@@ -106,7 +106,7 @@ impl<'a> Socket<'a> {
         self.link.is_over
     }
 
-    /// Whether the upstream sees within the time limit that the client left.
+    /// Waits until the upstream sees that the client left. Returns false after the time limit.
     fn is_left(side: &Side<'_>, number: u64) -> bool {
         side.sees(number, NOTICE, |seen: &Seen| seen.left)
     }
@@ -316,7 +316,7 @@ pub(super) fn client_end(side: &Side<'_>) -> Outcome {
     }
 }
 
-/// TCP lets the upstream still send after the client has sent FIN.
+/// With TCP, the upstream can still send after the client has sent FIN.
 pub(super) fn client_half(side: &Side<'_>) -> Outcome {
     let mut socket = Socket::open(side, "/half")?;
     socket.link.stop_sending();

@@ -1,5 +1,5 @@
-//! What the scripted upstream has seen, by number of the request, and what it waits for. Its connections and
-//! the cases share this state.
+//! The state that the cases share with the scripted upstream: what it has seen of each request, and the steps
+//! that it may do.
 
 use super::frames::Frame;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub(super) struct Seen {
     /// How often the request arrived.
     pub(super) requests: u32,
     pub(super) path: String,
-    /// Names, in lower case, and values of the headers.
+    /// Names (in lower case) and values of the headers.
     pub(super) head: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
     /// Frames of the WebSocket.

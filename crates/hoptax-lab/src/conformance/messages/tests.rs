@@ -35,7 +35,7 @@ enum Wrong {
     ChangesCode,
     ClosesAtFin,
     DropsClose,
-    /// In what this side sends, it replaces a text by another one of the same length.
+    /// Replaces a text in what this side sends by another text of the same length.
     Replaces(Sender, &'static str, &'static str),
     AsksTwice,
 }
@@ -224,7 +224,7 @@ fn outcome(case: &MessagesCase, upstream: &MessagesUpstream, wrong: Wrong) -> Ou
     let patience = if wrong == Wrong::Nothing { PATIENCE } else { Duration::from_millis(500) };
     let address = proxy(wrong, upstream.address());
     let (upstream, model) = (&upstream.shared, "gpt-4o-mini");
-    (case.test)(&Side { address, upstream, headers: &[], model, silence: SILENCE, patience })
+    (case.test)(&Side { address, upstream, prefix: "", headers: &[], model, silence: SILENCE, patience })
 }
 
 /// Each case with the deviation that it finds behind this proxy.
@@ -342,6 +342,21 @@ fn each_case_of_language_models_finds_a_proxy_that_breaks_its_rule() {
         ],
     );
     insta::assert_snapshot!(openai + &anthropic);
+}
+
+/// If the gateway does not remove the prefix, the upstream sees it, and does not know the path of the models.
+#[test]
+fn paths_of_requests_to_the_gateway_begin_with_its_prefix() {
+    let upstream = MessagesUpstream::start().expect("it listens");
+    let change = Change { prefix: "/openai".to_owned(), ..Change::default() };
+    let differences = |wrong| {
+        let gateway = proxy(wrong, upstream.address());
+        let seen = observe(&OPENAI_CASES, &upstream, gateway, &change, "m", SILENCE);
+        let seen = seen.expect("the upstream keeps every rule").into_iter();
+        seen.filter_map(|(case, difference)| difference.map(|_| case)).collect::<Vec<_>>()
+    };
+    assert_eq!(differences(Wrong::Replaces(Sender::Client, " /openai/v1/", " /v1/")), [""; 0]);
+    assert_eq!(differences(Wrong::Nothing), ["llm-path", "llm-models"]);
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn the_program_is_copied_once_and_an_older_one_is_replaced() {
         let copied = copied.expect("copied");
         assert_eq!(std::fs::read(&copied).expect("there"), std::fs::read(&exe).expect("here"));
         assert!(!Path::new(&older).exists(), "the older one");
-        assert_eq!(said, ["copying hoptax (1 MB) to host edge"]);
+        assert!(said.len() == 1 && said[0].contains("(1 MB)"), "{said:?}");
         let again = there.with_copy(base, write, &exe, &mut |what| panic!("{what}"));
         assert_eq!(again.expect("it is there"), copied);
         let metadata = |path: &str| std::fs::metadata(path).expect("there").permissions().mode() & 0o777;
@@ -174,9 +174,8 @@ fn errors_name_the_host_and_the_command_and_say_what_to_try() {
     assert!(no_directory.starts_with("host edge: `env mkdir -p /dev/null/x`"), "{no_directory}");
     assert!(no_directory.contains("`hoptax`"), "{no_directory}");
     let no_command = error(&machine(&["no-such-command", "edge"]), "x");
-    assert!(no_command.starts_with("host edge: cannot start `no-such-command`"), "{no_command}");
     let no_host = error(&machine(&["sh", "-c", "echo no route >&2; exit 255"]), "x");
-    assert!(no_host.contains("ended with status 255: no route"), "{no_host}");
+    insta::assert_snapshot!(format!("{no_command}\n{no_host}"));
     // /dev/full is a disk without space.
     for write in [by_dd as Write, by_cp] {
         let words = write("/dev/full");
@@ -199,6 +198,5 @@ fn a_program_that_does_not_run_there_is_an_error() {
 #[test]
 fn a_command_that_does_not_end_is_killed() {
     let late = machine(&["env"]).run(&["sleep", "60"], None, Duration::from_millis(100));
-    let message = format!("{:#}", late.expect_err("too late"));
-    assert!(message.contains("`env sleep 60` did not end within 100ms"), "{message}");
+    insta::assert_snapshot!(late.expect_err("too late"));
 }

@@ -10,6 +10,7 @@ use crate::charts;
 use crate::model::Model;
 use crate::prices::named;
 use crate::profiles::{Flames, flame_graphs};
+use crate::words::measure::Measure;
 use crate::words::sweeps::{self, Sweep};
 use hoptax_analysis::{Case, Load, NoiseFloor, Versions, headline};
 use hoptax_plan::Metric;
@@ -31,8 +32,8 @@ const SCHEMA: u32 = 2;
 pub(crate) struct Page<'m> {
     schema: u32,
     name: &'m str,
-    /// The word for one message of streams.
-    message: &'m str,
+    /// What the page's first charts show.
+    measures: Vec<Measure>,
     /// Direct and the gateways, in the plan's order. Other fields refer to a contender by its index in
     /// `contenders`.
     contenders: Vec<Contender<'m>>,
@@ -129,7 +130,7 @@ impl<'m> Page<'m> {
         Self {
             schema: SCHEMA,
             name: &model.name,
-            message: model.message,
+            measures: model.measures(),
             contenders: model.contenders.iter().map(|one| contender(model, &one.label)).collect(),
             first_load: headline::for_latency(&mut loads.iter().copied()).map(|load| load.index),
             loads: loads.iter().map(|load| of_load(model, load)).collect(),

@@ -29,8 +29,8 @@ struct Found {
 #[derive(Debug, Serialize)]
 struct Trials {
     gateway: usize,
-    /// Rate, p50 (µs) and p99 (µs) of each trial, sorted by rate. A percentile is absent if it lies among
-    /// requests without a response time: it is longer than any limit.
+    /// Rate, p50 (µs) and p99 (µs) of each trial, sorted by rate. A percentile is absent if so many requests
+    /// had no response that it has no value: it exceeds any limit.
     points: Vec<(f64, Option<f64>, Option<f64>)>,
 }
 

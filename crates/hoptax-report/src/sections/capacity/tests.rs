@@ -68,7 +68,7 @@ fn the_heading_mentions_rounds_only_if_there_were_any() {
     assert_eq!(run.model().rounds, 0);
     insta::assert_snapshot!(terminal(&run.model(), 120, false));
     let page = words(&run.model());
-    assert!(page.contains(" trials in 1 search. Ranges") && !page.contains("Each gateway is compared"));
+    assert!(page.contains(" in 1 search. ") && !page.contains("gateway is compared"));
     run.record.load.insert(0, hoptax_analysis::fixture::closed_point(8, 1));
     run.record.plan.load = run.record.load.clone();
     for trial in &mut run.trials {
@@ -171,8 +171,6 @@ fn an_unconfirmed_rate_says_why_and_what_to_do() {
     }
     insta::assert_snapshot!(broken.summary[0].sentence);
     insta::assert_snapshot!(terminal(&with_longer_trials(None).model(), 300, false));
-    let whole = terminal(&searched().model(), 300, false);
-    assert!(!whole.contains("No rate of nginx is confirmed under p99 < 10ms"), "{whole}");
 }
 
 #[test]

@@ -561,7 +561,7 @@ impl Flow<'_> {
         self.settled_ledger(Some(&Ok(Ledger::default())), trial::rest_of_verification(self.run.plan))
     }
 
-    /// The upstream's ledger after a load. If clients leave streams of tokens, a gateway may go on to read
+    /// The upstream's ledger after a load. If clients leave streams of tokens, a gateway may keep reading
     /// them. Their tokens belong to this load, and not to the next one.
     fn ledger_after(&self, before: Option<&anyhow::Result<Ledger>>) -> Option<anyhow::Result<Ledger>> {
         self.settled_ledger(before, trial::longest_rest(self.run.plan))

@@ -27,9 +27,8 @@ impl Flow<'_> {
         self.look_again_at(&self.running(), number)
     }
 
-    /// Loads these processes once more that were warmed up, and finds those that have become faster since.
-    /// Gateways that answered as many requests in their trials as a warm-up has are left out, because their
-    /// trials show a step.
+    /// Loads these warmed-up processes once more, and finds those that have become faster since. Leaves out
+    /// gateways whose trials had at least as many requests as a warm-up, because their trials show a step.
     pub(super) fn look_again_at(&mut self, contenders: &[usize], number: usize) -> Vec<LateStep> {
         let Some(limits) = self.run.plan.until_settled else { return Vec::new() };
         let again = |&index: &usize| {

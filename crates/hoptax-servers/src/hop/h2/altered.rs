@@ -16,12 +16,12 @@ pub(super) struct Planted {
     pub(super) how: HopDelayHow,
 }
 
-/// The messages of one response. They pass only when they are whole.
+/// The messages of one response. They are forwarded only when they are complete.
 #[derive(Debug)]
 pub(super) struct Altered {
     planted: Planted,
     decoder: Messages,
-    /// What has arrived of a message that is not whole.
+    /// The part of an incomplete message that has arrived.
     part: Vec<u8>,
     /// Messages that wait, one after the other.
     waiting: Vec<u8>,
@@ -39,7 +39,7 @@ impl Altered {
     pub(super) fn read(&mut self, mut input: &[u8], place: Token, holds: &mut Holds, to: &mut Vec<u8>) {
         loop {
             let Ok((consumed, step)) = self.decoder.advance(input, u32::MAX) else {
-                // The body has no messages. It passes when it has ended.
+                // The body is not a sequence of messages. It is forwarded when it has ended.
                 self.part.extend_from_slice(input);
                 return;
             };
@@ -80,7 +80,7 @@ impl Altered {
         self.part.clear();
     }
 
-    /// Appends the messages that waited for a timer to `to`. False if none did.
+    /// Appends to `to` the messages that waited for a timer. Returns false if none did.
     pub(super) fn release(&mut self, timer: u64, to: &mut Vec<u8>) -> bool {
         let due = self.timers.iter().take_while(|(id, _)| *id == timer).count();
         let length: usize = self.timers.drain(..due).map(|(_, length)| length).sum();
@@ -88,7 +88,7 @@ impl Altered {
         due > 0
     }
 
-    /// Called when the response has ended. A message that is not whole passes too.
+    /// Called when the response has ended. Also forwards an incomplete message.
     pub(super) fn end(&mut self, to: &mut Vec<u8>) {
         match self.timers.back_mut() {
             Some((_, length)) => {
@@ -124,7 +124,7 @@ mod tests {
         (Altered::new(planted), Holds::new(Some(delay), None, 1, 0, false))
     }
 
-    /// What passes at once, if the body arrives in pieces of this length.
+    /// The bytes that are forwarded at once, if the body arrives in pieces of this length.
     fn passed(faults: HopFaults, body: &[u8], piece: usize) -> Vec<u8> {
         let (mut altered, mut holds) = altered(faults, Duration::ZERO);
         let mut to = Vec::new();

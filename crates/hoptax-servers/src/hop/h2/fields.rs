@@ -15,7 +15,7 @@ pub(super) enum Coding {
     Chunks,
 }
 
-/// The last head of HTTP/2 and what was written for it. Usually the same head arrives again.
+/// The last head of HTTP/2, and the output for it. Usually the same head arrives again.
 #[derive(Default)]
 pub(super) struct LastFields {
     fields: FieldList,
@@ -44,7 +44,7 @@ impl LastFields {
     }
 }
 
-/// The last head of HTTP/1 and what was written for it.
+/// The last head of HTTP/1, and the output for it.
 #[derive(Default)]
 pub(super) struct LastHead {
     raw: Vec<u8>,

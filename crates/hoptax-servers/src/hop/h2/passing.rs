@@ -56,7 +56,7 @@ fn send_on_stream(
 }
 
 impl Worker {
-    /// Passes what has arrived of a request to its upstream. `fresh` is data that has just arrived.
+    /// Passes the part of a request that has arrived to its upstream. `fresh` is data that has just arrived.
     pub(super) fn pass_request(&mut self, io: &mut impl EventLoop, place: u32, fresh: &[u8]) {
         let Some(exchange) = self.exchanges.get(place) else { return };
         let (client, client_stream) = (exchange.client, exchange.client_stream);
@@ -127,7 +127,7 @@ impl Worker {
         self.end_if_over(io, place);
     }
 
-    /// Passes what has arrived of a response to its client. `fresh` is data that has just arrived.
+    /// Passes the part of a response that has arrived to its client. `fresh` is data that has just arrived.
     pub(super) fn pass_response(&mut self, io: &mut impl EventLoop, place: u32, fresh: &[u8]) {
         let Some(exchange) = self.exchanges.get(place) else { return };
         let (to, stream) = (exchange.client, exchange.client_stream);
@@ -201,7 +201,7 @@ impl Worker {
         self.close_if_done(io, client);
     }
 
-    /// Ends the exchange without a response, or without its rest.
+    /// Ends the exchange without a response, or without the rest of the response.
     pub(super) fn reset_client(&mut self, io: &mut impl EventLoop, place: u32) {
         let Some(exchange) = self.exchanges.get(place) else { return };
         let (client, stream) = (exchange.client, exchange.client_stream);

@@ -283,7 +283,7 @@ pub(super) struct Worker {
     pub(super) exchanges: Exchanges,
     /// For each upstream: its connections over HTTP/2, or its idle connections over HTTP/1.
     pub(super) pools: Vec<Vec<Token>>,
-    /// Heads and trailers of requests, and of responses.
+    /// The latest heads and trailers of requests and of responses.
     pub(super) requests: Sections,
     pub(super) responses: Sections,
     pub(super) request_heads: LastFields,

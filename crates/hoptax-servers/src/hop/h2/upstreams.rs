@@ -106,7 +106,7 @@ impl Worker {
         self.pass_all(io, token);
     }
 
-    /// Passes what was kept for a connection that was slow.
+    /// Passes the data that were kept because a connection was slow.
     pub(super) fn pass_all(&mut self, io: &mut impl EventLoop, token: Token) {
         for place in self.exchanges.of_connection(token) {
             let Some(exchange) = self.exchanges.get(place) else { continue };

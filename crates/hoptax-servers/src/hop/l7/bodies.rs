@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 /// The field that is added to JSON, after the brace that opens it.
 const FIELD: &[u8] = br#""x_added":1,"#;
-/// What is added instead to a body that does not begin with a brace. It has the same length, because the head
-/// has gone before.
+/// Added instead to a body that does not begin with a brace. It has the same length, because the body's
+/// length was already sent in the head.
 const NO_FIELD: &[u8] = &[b' '; FIELD.len()];
 /// Keys of numbers of tokens.
 const KEYS: [&[u8]; 2] = [br#""completion_tokens""#, br#""output_tokens""#];
@@ -21,12 +21,12 @@ pub(super) struct Changed {
 }
 
 impl Changed {
-    /// The body of a request with this head. `None` if it passes as it is.
+    /// The body of a request with this head. `None` if it is forwarded unchanged.
     pub(super) fn of_request(llm: HopLlm, raw: &[u8], framing: Framing) -> Option<Self> {
         (llm.add_field && takes_field(raw, framing)).then_some(Self { adds: true, usage: None })
     }
 
-    /// The body of a response with this head. `None` if it passes as it is.
+    /// The body of a response with this head. `None` if it is forwarded unchanged.
     pub(super) fn of_response(llm: HopLlm, raw: &[u8], framing: Framing) -> Option<Self> {
         let adds = llm.alter_response && takes_field(raw, framing);
         let usage = llm.rewrite_usage.then(Usage::default);
@@ -56,7 +56,8 @@ impl Changed {
     }
 }
 
-/// True if a body is JSON and can get a field. An object without fields has two bytes.
+/// True if a field can be added to a body: it is JSON, and longer than the two bytes of an object without
+/// fields.
 fn takes_field(raw: &[u8], framing: Framing) -> bool {
     const JSON: &str = "application/json";
     let mut is_json = false;
@@ -73,8 +74,8 @@ fn takes_field(raw: &[u8], framing: Framing) -> bool {
     read.is_ok() && is_json && is_enough
 }
 
-/// Changes numbers of tokens in JSON that comes in parts. Quotes in texts are escaped, so a key in a text is
-/// none.
+/// Changes numbers of tokens in JSON that comes in parts. Quotes in texts are escaped, so no text contains a
+/// key with its quotes.
 #[derive(Debug, Default)]
 struct Usage {
     /// How much of each key has been read.
@@ -84,7 +85,7 @@ struct Usage {
 }
 
 impl Usage {
-    /// Changes the first digit of each value, so that its length stays.
+    /// Changes the first digit of each value, so that the length stays the same.
     fn rewrite(&mut self, part: &mut [u8]) {
         for byte in part {
             if self.is_value_next && matches!(*byte, b' ' | b'\t' | b'\r' | b'\n' | b':') {
@@ -110,7 +111,7 @@ impl Usage {
 mod tests {
     use super::*;
 
-    /// What a body becomes, if it arrives in pieces of this length.
+    /// The changed body, if it arrives in pieces of this length.
     fn changed(mut changed: Changed, body: &str, piece: usize) -> String {
         let parts = body.as_bytes().chunks(piece).flat_map(|part| changed.read(part).into_owned());
         String::from_utf8(parts.collect()).expect("text")

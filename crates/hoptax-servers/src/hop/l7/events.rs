@@ -6,13 +6,13 @@ use hoptax_plan::{HopDelayHow, HopFaults};
 use hoptax_wire::events::{Decoder, MEDIA_TYPE, Step};
 use hoptax_wire::http1::{Framing, ResponseHead, fields};
 
-/// The events of one response. They pass only when they are whole. A merged event has the lines of both; the
-/// lines must end with LF.
+/// The events of one response. They are forwarded only when they are complete. A merged event has the lines
+/// of both events. Lines must end with LF.
 #[derive(Debug)]
 pub(super) struct Altered {
     faults: HopFaults,
     decoder: Decoder,
-    /// What has arrived of an event that is not whole, and the event that is merged with it.
+    /// An incomplete event, and the event that it will be merged with.
     part: Vec<u8>,
     is_merged: bool,
     /// Whole events that wait for the timer, or for others.
@@ -74,8 +74,8 @@ impl Altered {
         self.part.trim_ascii_start().starts_with(b":")
     }
 
-    /// True if no event has begun and none waits. A comment then passes at once, because clients would
-    /// otherwise give a silent connection up.
+    /// True if no event has begun and none waits. A comment is then forwarded at once, because clients might
+    /// give up a silent connection.
     fn has_only_a_comment(&self) -> bool {
         !self.is_merged && self.waiting.is_empty() && self.begins_with_a_comment()
     }
@@ -87,7 +87,7 @@ impl Altered {
             hold = hold.max(llm.unwrap_or_default().hold_first);
         }
         if !self.is_merged && holds.happens(merge) {
-            // Without the empty line at its end, the event goes on in the next one.
+            // Without the empty line at its end, the event continues in the next one.
             self.part.pop();
             self.is_merged = true;
             return;
@@ -123,8 +123,8 @@ impl Altered {
         self.timer == Some(timer)
     }
 
-    /// Appends the events that wait, and the end of a stream of OpenAI's tokens. Returns false without these
-    /// if the hop does not end streams that were cut.
+    /// Appends the events that wait, and the end of a stream of OpenAI's tokens. If the hop does not end
+    /// streams that were cut, appends nothing and returns false.
     pub(super) fn end_falsely(&mut self, to: &mut Vec<u8>) -> bool {
         let ends = self.faults.llm.is_some_and(|llm| llm.false_end);
         if ends {
@@ -134,8 +134,7 @@ impl Altered {
         ends
     }
 
-    /// Appends the events that wait to `to`. If the response has ended, an event that is not whole passes,
-    /// too.
+    /// Appends the events that wait to `to`. If the response has ended, also appends an incomplete event.
     pub(super) fn release(&mut self, is_end: bool, to: &mut Vec<u8>) {
         self.pass_waiting(to);
         if is_end {
@@ -167,7 +166,8 @@ mod tests {
         (Altered::new(faults), Holds::new(Some(delay), None, 1, 0, false))
     }
 
-    /// What passes before the end and at the end, if the body arrives in pieces of this length.
+    /// The bytes that are forwarded before the end and at the end, if the body arrives in pieces of this
+    /// length.
     fn passed(faults: HopFaults, body: &[u8], piece: usize) -> [String; 2] {
         let (mut altered, mut holds) = altered(faults);
         let [mut before, mut at_end] = [Vec::new(), Vec::new()];

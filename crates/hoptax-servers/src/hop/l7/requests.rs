@@ -239,8 +239,7 @@ impl Proxy {
         }
     }
 
-    /// Closes a client, and the upstream connection of its exchange if there is one and the hop does not read
-    /// on.
+    /// Closes a client, and the upstream connection of its exchange, if it has one and the hop stops reading.
     pub(super) fn drop_client(&mut self, io: &mut impl EventLoop, token: Token) {
         io.close(token);
         let Peer::Client(client) = self.peers.take(token) else { return };
@@ -281,7 +280,7 @@ impl Proxy {
     }
 
     /// Answers the exchange with 502, whose body says why, and keeps the client's connection. `index` is the
-    /// upstream's. The upstream connection is already closed.
+    /// index of the upstream. The upstream connection is already closed.
     pub(super) fn bad_gateway(&mut self, io: &mut impl EventLoop, token: Token, index: usize, lost: &Lost) {
         let text = lost.describe(self.turns.address(index));
         let Some(exchange) = self.peers.exchange(token) else { return };

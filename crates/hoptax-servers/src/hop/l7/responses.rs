@@ -229,7 +229,7 @@ impl Proxy {
         self.join(client, fresh);
     }
 
-    /// Sends the request again whose refusal has arrived on this connection, which is closed.
+    /// Closes this connection, on which a refusal has arrived, and sends the refused request again.
     fn retry(&mut self, io: &mut impl EventLoop, token: Token) {
         let Some(upstream) = self.peers.upstream(token) else { return };
         let (client, index) = (upstream.client, upstream.index);
@@ -243,8 +243,8 @@ impl Proxy {
         self.ask_again(io, client, index, request);
     }
 
-    /// Ends a response that the upstream cut: with a good end if the plan says so. Otherwise closes the
-    /// client's connection.
+    /// Ends a response that the upstream has cut: with a regular end if the plan says so, otherwise by
+    /// closing the client's connection.
     fn end_cut(&mut self, io: &mut impl EventLoop, client: Token) {
         let Some(exchange) = self.peers.exchange(client) else { return };
         if !exchange.end_falsely(&mut self.out) {

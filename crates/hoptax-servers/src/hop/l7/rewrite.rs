@@ -140,8 +140,8 @@ pub(super) fn response(
         // HTTP/1.0 has no chunks; the end of the connection ends the body.
         (Framing::Chunked | Framing::UntilClose, Version::Http10) => Coding::Raw,
         (Framing::UntilClose, Version::Http11) => frame(out, Framing::Chunked),
-        // There is no body (HEAD, 304). The length in the head is that of the body that a GET would return,
-        // so it is kept.
+        // There is no body (HEAD, 304). The length in the head describes the body that a GET would return, so
+        // it is kept.
         (Framing::None, _) => {
             let mut length = None;
             fields(raw, |field| {

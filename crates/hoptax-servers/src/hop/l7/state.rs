@@ -68,7 +68,7 @@ impl Exchange {
         }
     }
 
-    /// Writes a good end of a stream that the upstream cut. Returns false if the hop does not do that.
+    /// Writes a regular end of a stream that the upstream has cut. Returns false if the plan does not say so.
     pub(super) fn end_falsely(&mut self, out: &mut Vec<u8>) -> bool {
         let (Some(coding), Some(events)) = (self.to_client, &mut self.events) else { return false };
         let mut passed = Vec::new();

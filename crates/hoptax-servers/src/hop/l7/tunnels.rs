@@ -57,9 +57,9 @@ impl Proxy {
         self.open_tunnel(io, token, index, true)
     }
 
-    /// Connects to an upstream for a handshake of a WebSocket, or refuses it. Returns true if the bytes after
-    /// the request belong to the WebSocket. The upstream answers the handshake. If it refuses, the client's
-    /// connection remains that of the upstream.
+    /// Connects to an upstream for the handshake of a WebSocket, or refuses the handshake. Returns true if
+    /// the bytes after the request belong to the WebSocket. The upstream answers the handshake. If it
+    /// refuses, the client's connection stays connected to this upstream.
     pub(super) fn begin_websocket(
         &mut self,
         io: &mut impl EventLoop,

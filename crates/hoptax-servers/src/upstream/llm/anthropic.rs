@@ -29,7 +29,7 @@ pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
     to.event("ping", format_args!("{PING}"));
 }
 
-/// `number` is that of the token.
+/// Appends a token with its number and content.
 pub(super) fn token(facts: &Facts<'_>, (number, content): (u32, &[u8]), to: &mut Writer<'_>) {
     const BEFORE: &str = r#"{"type":"content_block_delta","index":0,"delta":{"type":"#;
     let (start, end) = facts.around(number);

@@ -59,8 +59,8 @@ mod tests {
         padded: None,
     };
 
-    /// The data of the events of a whole stream. Events of OpenAI's chat completions have no name; others
-    /// have their type.
+    /// The data of all events of a stream. Also checks the names of events: none for OpenAI's chat
+    /// completions, and the type for other APIs.
     fn stream(api: Api, facts: &Facts<'_>) -> Vec<Value> {
         let mut text = Vec::new();
         let mut writer = Writer { text: &mut text, line_end: "\n", events: 0 };

@@ -1,9 +1,9 @@
 //! The language model that the upstream plays: the requests that it gets, and the texts of its responses.
 //!
-//! A stream is sent in *writes*, as server-sent events are. The first has the events before the tokens and is
-//! due with the head. Each other has the tokens that are due at the same time, and the last of them also has
-//! the events after the tokens. If the plan causes an error, the error replaces the next write.
-//! [`EventStream::number`] is that of the next write.
+//! A stream is sent in *writes*, as server-sent events are. The first write has the events before the tokens,
+//! and is due with the head. Each later write has the tokens that are due at the same time. The last one also
+//! has the events after the tokens. If the plan makes a stream fail, an error replaces a write.
+//! [`EventStream::number`] is the number of the next write.
 
 mod anthropic;
 mod api;
@@ -30,12 +30,12 @@ use text::{Facts, Writer};
 
 /// Maximum number of names of models and tools that are known at the same time.
 const MOST_NAMES: usize = 256;
-/// Length of the data of a padded event without its token and names, bytes. Every chunk fits.
+/// Length of the data of a padded event, bytes, without its token and names. Every chunk is shorter.
 const PADDED: usize = 384;
 /// Number of bytes that follow the CR of the last line of data.
 const AFTER_CR: usize = b"\n\r\n".len();
-/// Headers of OpenAI and Anthropic. Identifiers are all the same, because the heads of streams are built
-/// before any request.
+/// Headers of OpenAI and Anthropic. All responses have the same identifiers, because heads of streams are
+/// built before any request.
 const OF_PROVIDER: [(&str, &str); 9] = [
     ("x-request-id", "req_hoptax"),
     ("request-id", "req_hoptax"),
@@ -63,19 +63,21 @@ pub(super) struct Llm {
     /// The heads of streams.
     answers: Answers,
     random: Random,
-    /// Distinguishes the responses of this listener from those of others, and their number.
+    /// Number of this listener, and number of its responses so far. They make the identifiers of responses
+    /// unique.
     listener: u32,
     responses: u32,
     /// Names of models and tools, with the quotes and escapes of JSON. If there are too many, new ones
     /// replace the oldest.
     names: Vec<String>,
     next_name: usize,
-    /// The text of a token, which begins with a stamp, and the same without.
+    /// The text of a token, which begins with a stamp, and the text without the stamp.
     content: Vec<u8>,
     filler: String,
-    /// What is sent in silence: a comment, and Anthropic's event.
+    /// Heartbeats: a comment, and the event that Anthropic sends instead.
     heartbeats: [Vec<u8>; 2],
-    /// The current write: its text, its number of events, and the numbers of the response and of the write.
+    /// The current write: its text, its number of events, and the numbers of its response and of the write
+    /// itself.
     text: Vec<u8>,
     events: u64,
     text_of: Option<(u32, u64)>,
@@ -90,8 +92,8 @@ pub(super) enum Outcome {
 }
 
 impl Llm {
-    /// The model of the settings. `headers` are those of all responses. If `stamps` is true, the heads have
-    /// space for stamps.
+    /// Prepares the model. `headers` are sent with all responses. If `stamps` is true, heads have space for
+    /// stamps.
     pub(super) fn new(
         settings: &UpstreamLlm,
         headers: &[(String, String)],
@@ -160,7 +162,7 @@ impl Llm {
         self.settings.split > 1
     }
 
-    /// Chooses the response to a request that was read to its end.
+    /// Chooses the response to a request that was read completely.
     pub(super) fn answer(&mut self, incoming: &Incoming, counts: &ModelCounts) -> Outcome {
         let api = match incoming.kind {
             Kind::Models => return Outcome::Whole(Whole::models(), 0),
@@ -249,7 +251,7 @@ impl Llm {
         }
     }
 
-    /// The place of the name of a model or tool.
+    /// Index in `names` of the name of a model or tool, which is added if it is new.
     fn place_of(&mut self, name: &str) -> u16 {
         let name = serde_json::Value::from(name).to_string();
         let known = self.names.iter().position(|own| *own == name);
@@ -289,7 +291,7 @@ impl Llm {
         of.tokens.div_ceil(self.settings.per_write).into()
     }
 
-    /// Number of tokens in the writes up to and including the one with this number.
+    /// Number of tokens in all writes up to number `write`, inclusive.
     fn tokens_until(&self, of: &Completion, write: u64) -> u32 {
         let tokens = write.saturating_mul(self.settings.per_write.into());
         u32::try_from(tokens).unwrap_or(u32::MAX).min(of.tokens)
@@ -301,7 +303,7 @@ impl Llm {
         stream.begun.saturating_add(of.first).saturating_add(self.gap.saturating_mul(before))
     }
 
-    /// True if nothing remains to be sent. A silent stream does not end.
+    /// True if nothing remains to be sent. A stream that fails by silence never ends.
     fn is_over(&self, stream: &EventStream, of: &Completion) -> bool {
         let last = self.last_write(of);
         match of.failure {
@@ -334,7 +336,7 @@ impl Llm {
         }
     }
 
-    /// The rest of the part that is sent next, and whether it ends the stream. `next` is [`Next::Send`] or
+    /// The unsent bytes of the next part, and whether this part ends the stream. `next` is [`Next::Send`] or
     /// [`Next::Comment`].
     pub(super) fn part(&mut self, stream: &EventStream, of: &Completion, next: Next) -> (&[u8], bool) {
         if next == Next::Comment {
@@ -350,9 +352,9 @@ impl Llm {
         (&self.text[stream.sent..end], end == self.text.len() && self.is_over(&after, of))
     }
 
-    /// Where the part ends that begins at `sent`. If the next part has a character of several bytes, the
-    /// first byte of that character belongs to this part. With CRLF, each fourth write is instead cut in the
-    /// last line end of its data.
+    /// End of the part that begins at `sent`. If possible, this cuts a character of several bytes after its
+    /// first byte, because clients must cope with this. With CRLF, every fourth write is instead cut between
+    /// the CR and the LF of the last line of data.
     fn end_of_part(&self, sent: usize) -> usize {
         let (length, split) = (self.text.len(), self.settings.split as usize);
         let end = end_of_part(length, split, sent);
@@ -429,7 +431,7 @@ impl Llm {
     }
 }
 
-/// The headers of all responses: those of the plan, and of a provider if the plan says so.
+/// The headers of all responses: the plan's, and a provider's if the plan asks for them.
 fn all_headers(settings: &UpstreamLlm, own: &[(String, String)]) -> Vec<(String, String)> {
     let mut all = own.to_vec();
     if settings.headers_of_provider {
@@ -442,7 +444,7 @@ fn all_headers(settings: &UpstreamLlm, own: &[(String, String)]) -> Vec<(String,
     all
 }
 
-/// The status and the text of a failure that is no stream.
+/// Status and text of a failure that is sent instead of a stream.
 fn refusal(kind: LlmFailureKind, api: Api) -> Option<(u16, &'static str)> {
     Some(match kind {
         LlmFailureKind::RateLimit => (429, "Rate limit reached. Please try again in 1s."),

@@ -17,8 +17,7 @@ impl fmt::Display for Head<'_> {
     }
 }
 
-/// Appends a chunk with one choice: what is new, with the content between two parts, and why the response
-/// ends.
+/// Appends a chunk with one choice: the delta, whose content is between two parts, and the reason of the end.
 fn chunk(
     facts: &Facts<'_>,
     (before, content, after): (fmt::Arguments<'_>, &[u8], fmt::Arguments<'_>),
@@ -54,7 +53,7 @@ pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
     );
 }
 
-/// `number` is that of the token.
+/// Appends a token with its number and content.
 pub(super) fn token(facts: &Facts<'_>, (number, content): (u32, &[u8]), to: &mut Writer<'_>) {
     let (start, end) = facts.around(number);
     let (before, after) = match facts.tool {

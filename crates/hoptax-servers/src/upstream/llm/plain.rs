@@ -1,4 +1,4 @@
-//! Responses that are not streamed, with errors.
+//! Responses that are not streamed, including errors.
 
 use super::super::answer::{AnswerTo, allowed_fields};
 use super::request::Asked;
@@ -10,7 +10,7 @@ use hoptax_wire::http1::{Version, response_head};
 use hoptax_wire::http2::{Block, response_fields};
 use serde_json::{Value, json};
 
-/// How many numbers an embedding has, if the request does not say, and at most.
+/// Number of dimensions of an embedding: the default and the maximum.
 const DIMENSIONS: u64 = 1536;
 const MOST_DIMENSIONS: u64 = 4096;
 
@@ -48,7 +48,7 @@ impl Whole {
         Self { status, body: body.to_string() }
     }
 
-    /// The response to a request for a text or for a call of a tool.
+    /// A response with a text, or with a call of a tool.
     pub(super) fn text(api: Api, asked: &Asked<'_>, facts: &Facts<'_>, text: &str) -> Self {
         let Facts { id, created, input, output, is_limited, .. } = *facts;
         let total = u64::from(input) + output;
@@ -98,10 +98,10 @@ impl Whole {
         })
     }
 
-    /// The embeddings of all texts of a request, which are the same.
+    /// One embedding for each text of a request. All of them are the same.
     pub(super) fn embeddings(asked: &Asked<'_>, input: u32) -> Self {
         let dimensions = asked.dimensions.unwrap_or(DIMENSIONS).clamp(1, MOST_DIMENSIONS);
-        // Both forms have exactly these numbers.
+        // JSON and base64 represent these numbers exactly.
         let numbers: Vec<f32> = (0..dimensions).map(|at| ((at * 37 % 101) as f32 - 50.0) / 1024.0).collect();
         let embedding: Value = if asked.is_base64 {
             let bytes: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();

@@ -13,7 +13,7 @@ const LONGEST_NAME: usize = 256;
 /// Maximum number of texts of a request for embeddings, as at OpenAI.
 const MOST_INPUTS: usize = 2048;
 
-/// What a request needs.
+/// Kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text(Api),
@@ -30,12 +30,13 @@ pub(in crate::upstream) struct Incoming {
     pub(super) has_key: bool,
     /// Length of the body so far, bytes.
     pub(super) length: usize,
-    /// The body. Prompts of many requests at a time would fill the memory.
+    /// The body without the rest of long strings, because many long prompts would fill the memory.
     body: Shortened,
 }
 
 impl Incoming {
-    /// `None` if the model does not answer such requests. `target` is the path with its query.
+    /// Begins a request. `None` if the model does not answer such requests. `target` is the path with its
+    /// query.
     pub(in crate::upstream) fn new(method: &[u8], target: &[u8]) -> Option<Self> {
         let path = &target[..memchr::memchr(b'?', target).unwrap_or(target.len())];
         let kind = match method {
@@ -66,7 +67,7 @@ impl Incoming {
     /// Reads the whole body.
     ///
     /// # Errors
-    /// If the request is not right. The message is for the client.
+    /// If the request is invalid. The client gets the message.
     pub(super) fn read(&self) -> Result<Asked<'_>, String> {
         if self.length > LONGEST {
             return Err(format!("The request is longer than {LONGEST} bytes."));
@@ -105,11 +106,11 @@ pub(super) struct Asked<'a> {
     pub(super) stream: bool,
     pub(super) max_tokens: Option<u64>,
     pub(super) include_usage: bool,
-    /// OpenAI: whether padding gives events the same length.
+    /// OpenAI: whether padding makes all events equally long.
     pub(super) include_obfuscation: bool,
     /// The name of the tool that the response must call.
     pub(super) tool: Option<Cow<'a, str>>,
-    /// Numbers of messages and of texts. 0 if they are missing.
+    /// Number of messages, and number of texts. 0 if the field is missing.
     pub(super) messages: usize,
     pub(super) inputs: usize,
     /// Embeddings: whether they are in base64, and how many numbers each has.
@@ -205,7 +206,7 @@ impl<'de> Visitor<'de> for Fields {
                 "tools" => tools = map.next_value::<Option<Vec<Tool<'de>>>>()?.unwrap_or_default(),
                 "tool_choice" => choice = map.next_value::<Option<Choice<'de>>>()?,
                 "messages" => {
-                    // Elements that are ignored take no memory.
+                    // Ignored elements need no memory.
                     let messages: Option<Vec<IgnoredAny>> = map.next_value()?;
                     asked.messages = messages.unwrap_or_default().len();
                 }

@@ -1,13 +1,14 @@
-//! Streams of OpenAI's responses.
+//! Streams of OpenAI's API "responses".
 //!
-//! The texts in the events after the tokens are empty, because a stamp in them would be a repeated token.
+//! The events after the tokens would repeat the whole text. Here they have empty texts, because repeated
+//! stamps would count as repeated tokens.
 
 use super::text::{Facts, Writer};
 use std::fmt;
 
-/// The arguments of a call in the events after the tokens.
+/// Arguments of a call of a tool in the events after the tokens.
 const NO_ARGUMENTS: &str = "{}";
-/// The status of a response, before it ends and if the client's limit ends it.
+/// Status of a response before it ends, and status if the client's limit has ended it.
 const IN_PROGRESS: &str = "in_progress";
 const INCOMPLETE: &str = "incomplete";
 const PART: &str = r#"{"type":"output_text","annotations":[],"logprobs":[],"text":""}"#;
@@ -17,7 +18,7 @@ fn opening(facts: &Facts<'_>) -> u32 {
     if facts.tool.is_some() { 3 } else { 4 }
 }
 
-/// The response as events state it: its status, its output and its usage.
+/// The whole response, as some events contain it. The field is its status.
 struct Response<'a>(&'a Facts<'a>, &'static str);
 
 impl fmt::Display for Response<'_> {
@@ -38,8 +39,8 @@ impl fmt::Display for Response<'_> {
     }
 }
 
-/// The message of a response: its status, and its parts. If the response is a call, its arguments are in
-/// place of the parts.
+/// The message of a response, or its call of a tool. The fields are its status, and its parts or its
+/// arguments.
 struct Item<'a>(&'a Facts<'a>, &'static str, &'static str);
 
 impl fmt::Display for Item<'_> {
@@ -60,7 +61,7 @@ fn whole_item<'a>(facts: &'a Facts<'a>, status: &'static str) -> Item<'a> {
     Item(facts, status, if facts.tool.is_some() { NO_ARGUMENTS } else { PART })
 }
 
-/// The beginning of an event of a part: its type, and its number in the stream.
+/// The beginning of an event about a part. The fields are the type and the number of the event.
 struct OfPart<'a>(&'a Facts<'a>, &'static str, u32);
 
 impl fmt::Display for OfPart<'_> {
@@ -93,7 +94,7 @@ pub(super) fn open(facts: &Facts<'_>, to: &mut Writer<'_>) {
     }
 }
 
-/// `number` is that of the token.
+/// Appends a token with its number and content.
 pub(super) fn token(facts: &Facts<'_>, (number, content): (u32, &[u8]), to: &mut Writer<'_>) {
     let (start, end) = facts.around(number);
     let (kind, more) = match facts.tool {

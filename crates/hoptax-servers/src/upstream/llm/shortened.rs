@@ -1,19 +1,20 @@
-//! JSON of requests without the rest of long strings, so that prompts take no memory.
+//! Shortens the long strings in the JSON of requests, so that prompts need no memory.
 
 use memchr::{memchr, memchr2};
 
-/// Length of a string from which its rest can be dropped, bytes. Names of models and tools are shorter.
+/// Number of bytes of each string that are kept. Names of models and tools are shorter.
 const KEPT: usize = 1024;
 /// Number of hexadecimal digits of an escape `\u`, which are kept together.
 const DIGITS: usize = 4;
 
-/// Copies JSON that arrives in any parts, and drops the rest of its long strings. The copy is valid if the
-/// JSON is. Faults in what is dropped remain unnoticed, and a string of escapes alone is kept.
+/// Copies JSON that arrives in pieces of any size, and drops the rest of long strings. The copy is valid if
+/// the original is. Errors in dropped text remain unnoticed. Text is never dropped between two escapes, so a
+/// string that has only escapes is kept whole.
 #[derive(Debug, Default)]
 pub(super) struct Shortened {
     json: Vec<u8>,
     place: Place,
-    /// Number of bytes of the current string that are kept at least.
+    /// Number of further bytes of the current string that must be kept.
     room: usize,
     /// Number of bytes of the current string since its last escape `\u`.
     plain: usize,
@@ -71,7 +72,7 @@ impl Shortened {
         (end, end)
     }
 
-    /// As [`Self::between`], within a string: reads up to its end or to the next escape.
+    /// Like [`Self::between`], but within a string: reads up to its end or to the next escape.
     fn text(&mut self, part: &[u8]) -> (usize, usize) {
         let end = memchr2(b'"', b'\\', part).unwrap_or(part.len());
         match (self.place, part[0]) {
@@ -89,7 +90,7 @@ impl Shortened {
             }
             (Place::Rest, _) => (end, 0),
             _ => {
-                // Neither an escape nor a character of several bytes is cut.
+                // Cut neither an escape nor a character of several bytes.
                 let least = self.room.max(DIGITS.saturating_sub(self.plain));
                 let cut = (least..end).find(|at| part[*at] & 0b1100_0000 != 0b1000_0000);
                 (self.room, self.plain) = (self.room.saturating_sub(end), self.plain.saturating_add(end));

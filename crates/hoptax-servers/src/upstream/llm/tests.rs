@@ -348,10 +348,11 @@ fn failures_have_their_shares() {
 fn models_are_named_as_in_the_request() {
     let mut llm = llm(&settings());
     let first = llm.place_of("a\"b");
-    assert_eq!((llm.place_of("m"), llm.place_of("a\"b"), &*llm.names[0]), (1, first, r#""a\"b""#));
+    let quoted = "\"a\\\"b\"";
+    assert_eq!((llm.place_of("m"), llm.place_of("a\"b"), &*llm.names[0]), (1, first, quoted));
     (0..MOST_NAMES).for_each(|number| assert!(usize::from(llm.place_of(&number.to_string())) < MOST_NAMES));
     assert_eq!(llm.names.len(), MOST_NAMES);
-    assert_ne!(llm.names[0], r#""a\"b""#, "the oldest name is replaced");
+    assert_ne!(llm.names[0], quoted, "the oldest name is replaced");
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! The texts of events, whatever the API.
+//! The texts of events, for all APIs.
 
 use std::fmt;
 use std::io::Write as _;
 
-/// What the texts of a response state.
+/// The facts that the events of a response state.
 pub(super) struct Facts<'a> {
     pub(super) id: u64,
     /// When the response was created, seconds since the Unix epoch.
@@ -12,10 +12,10 @@ pub(super) struct Facts<'a> {
     pub(super) model: &'a str,
     /// Number of tokens that are sent.
     pub(super) tokens: u32,
-    /// Numbers of tokens that the usage states, of the prompt and of the response.
+    /// Numbers of tokens in the stated usage: of the prompt, and of the response.
     pub(super) input: u32,
     pub(super) output: u64,
-    /// OpenAI: whether the client has asked for the usage.
+    /// OpenAI: true if the client has requested the usage.
     pub(super) include_usage: bool,
     /// True if the client's limit ends the response.
     pub(super) is_limited: bool,
@@ -23,13 +23,14 @@ pub(super) struct Facts<'a> {
     pub(super) tool: Option<&'a str>,
     /// Number of the last token. `None` if the response fails.
     pub(super) last: Option<u32>,
-    /// OpenAI: length of the data of each event with text, bytes, if the client has asked for equal lengths.
+    /// OpenAI: length of the data of each event with text, bytes. Absent unless the client has requested
+    /// equal lengths.
     pub(super) padded: Option<usize>,
 }
 
 impl Facts<'_> {
-    /// The text of a call's arguments before and after the content of a token. The arguments are a JSON
-    /// object, written as a JSON string.
+    /// The text before and after the content of a token. Empty unless the response is a call, whose arguments
+    /// are a JSON object within a JSON string.
     pub(super) fn around(&self, number: u32) -> (&'static str, &'static str) {
         if self.tool.is_none() {
             return ("", "");
@@ -50,14 +51,14 @@ pub(super) struct Writer<'a> {
 
 // Writing to memory cannot fail.
 impl Writer<'_> {
-    /// Appends an event with these data, which are one line. `name` is empty if it has none.
+    /// Appends an event with one line of data. `name` is empty if the event has none.
     pub(super) fn event(&mut self, name: &str, data: fmt::Arguments<'_>) {
         self.begin(name);
         let _ = self.text.write_fmt(data);
         self.end();
     }
 
-    /// Appends an event whose data have `content` between two parts, and a brace after them. If `length` is
+    /// Appends an event whose data are `before`, `content`, `after` and a closing brace. If `length` is
     /// present, padding before the brace extends the data to this number of bytes.
     pub(super) fn token(
         &mut self,

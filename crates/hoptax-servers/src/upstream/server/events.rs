@@ -31,7 +31,7 @@ enum Turn {
     /// It waits for its timer or for the client.
     Waits,
     Ended,
-    /// The connection failed, or was cut as the plan says, and is gone.
+    /// The connection is gone: it has failed, or the plan has cut it.
     Gone,
 }
 
@@ -59,8 +59,9 @@ impl Server<'_> {
         self.connections[token.index()].events = Some(Box::new(stream));
     }
 
-    /// Ends the streams of a client that has ended its side, because it has left: clients that wait for
-    /// events do not end it. Returns true if the connection has ended too.
+    /// Ends the event streams of a client that has ended its side of the connection. Such a client has left,
+    /// because clients that wait for events keep their side open. Returns true if the connection has ended
+    /// too.
     pub(super) fn end_events(&mut self, token: Token) -> bool {
         let connection = &mut self.connections[token.index()];
         if let Some(http2) = &mut connection.http2 {
@@ -78,7 +79,7 @@ impl Server<'_> {
     /// Sends the delayed responses of a connection that are due. Returns false if the connection failed and
     /// is gone.
     pub(super) fn send_line(&mut self, io: &mut impl Sockets, token: Token, now: u64) -> bool {
-        // When the response before ended.
+        // Time when the previous response ended.
         let mut free = 0;
         loop {
             if self.connections[token.index()].events.is_some() {
@@ -106,7 +107,7 @@ impl Server<'_> {
         self.flush(io, token)
     }
 
-    /// Goes on with a stream that has waited until the kernel accepted the bytes before. Returns false if the
+    /// Continues a stream that had to wait until the kernel accepted earlier bytes. Returns false if the
     /// connection failed and is gone.
     pub(super) fn resume_events(&mut self, io: &mut impl Sockets, token: Token) -> bool {
         self.connections[token.index()].events.is_none() || self.send_line(io, token, clock::now())
@@ -131,7 +132,7 @@ impl Server<'_> {
                 stream.timer = due;
                 self.timers.push(Reverse(Timer { due, token, generation }));
             }
-            // Without a timer, the stream goes on when the kernel has accepted all bytes.
+            // Without a timer, the stream continues when the kernel has accepted all bytes.
             Ok(_) | Err(_) => {}
         }
         connection.events = Some(stream);

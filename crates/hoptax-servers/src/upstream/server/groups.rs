@@ -7,7 +7,8 @@ use super::streams::Named;
 use hoptax_format::clock;
 use hoptax_load::event_loop::Token;
 
-/// Token of the timers of groups. No connection has it. The timer's generation is the place of the group.
+/// Token of the timers of groups. No connection has this token. The timer's generation is the index of the
+/// group.
 pub(super) const GROUP: Token = Token(u32::MAX);
 /// Number of bytes of due messages after which other connections get their turn.
 pub(super) const TURN: usize = 64 * 1024;
@@ -45,9 +46,9 @@ impl Group {
 pub(super) struct Live {
     pub(super) settings: WebSockets,
     pub(super) tools: Tools,
-    /// By the places of the settings.
+    /// In the order of the settings.
     pub(super) groups: Vec<Group>,
-    /// The frame of the current message of a group, and the same compressed.
+    /// The frame of the current message of a group, plain and compressed.
     pub(super) plain: Vec<u8>,
     pub(super) packed: Vec<u8>,
     /// HTTP/2 connections on which frames of the current message wait.

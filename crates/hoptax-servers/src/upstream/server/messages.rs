@@ -20,8 +20,8 @@ use hoptax_wire::http2::{Code, Connection};
 use std::cmp::Reverse;
 
 const ENCODING: &str = "grpc-encoding";
-/// Longest time until a timer looks at a deadline, nanoseconds. Most calls end long before their deadline,
-/// and the timer of a call that has ended needs memory until it is due.
+/// Maximum time until a timer checks a deadline, nanoseconds. Most calls end long before their deadline, but
+/// their timers need memory until they are due.
 const LONGEST_LOOK: u64 = clock::SECOND;
 
 impl Server<'_> {
@@ -50,7 +50,8 @@ impl Server<'_> {
         if let Some(limit) = head.fields().get(grpc::TIMEOUT).and_then(grpc::read_timeout) {
             self.counts.deadlines.add(limit);
             exchange.deadline = clock::now().saturating_add(limit).max(1);
-            // The answer to a unary call is due at a known time. Other calls can last longer than they may.
+            // The answer to a unary call is due at a known time. Only other calls can outlast their deadline
+            // unnoticed.
             if kind.is_some() {
                 let deadline = exchange.deadline;
                 let timer = self.timer(token, named, deadline);
@@ -59,8 +60,8 @@ impl Server<'_> {
         }
     }
 
-    /// Prepares the events if a request gets them, or begins to read it if it is for the language model. The
-    /// head of the request is in the sections.
+    /// If a request gets events, prepares them. If it is for the language model, begins to read it. The head
+    /// of the request is in the sections.
     pub(super) fn prepare_events(&mut self, http2: &mut Http2, named: Named) {
         let Some(exchange) = http2.get(named) else { return };
         if exchange.call.is_some() || exchange.to.failed {
@@ -295,8 +296,8 @@ impl Server<'_> {
     }
 }
 
-/// Ends an answer that had messages. `from` is the number of bytes of gRPC-Web's frame that were sent before.
-/// Returns how many more were sent, if the window is too small for the rest.
+/// Ends an answer that had messages. `from` is the number of bytes of the gRPC-Web frame that were sent
+/// before. If the window is too small for the rest, returns the number of further bytes that were sent.
 fn send_ending(
     connection: &mut Connection,
     stream: u32,
@@ -312,7 +313,7 @@ fn send_ending(
 }
 
 impl Shared {
-    /// Sets a timer for the deadline of a call, or for a look at it before. `timer` names the call.
+    /// Sets a timer for the deadline of a call, or for an earlier check. `timer` names the call.
     pub(super) fn watch_deadline(&mut self, timer: StreamTimer, deadline: u64, now: u64) {
         let due = deadline.min(now.saturating_add(LONGEST_LOOK));
         self.timers.push(Reverse(StreamTimer { due, watches_deadline: true, ..timer }));
@@ -342,8 +343,8 @@ impl Http2 {
         }
     }
 
-    /// The client has ended its side of a call in which both sides send a stream. Returns false if the
-    /// exchange is another one.
+    /// Called when the client has ended its side. Returns false unless this is a call in which both sides
+    /// send a stream.
     pub(super) fn ended_conversation(&mut self, named: Named) -> bool {
         let Some(exchange) = self.get(named) else { return false };
         let Some(conversation) = exchange.conversation() else { return false };

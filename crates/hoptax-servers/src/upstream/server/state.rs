@@ -170,7 +170,7 @@ pub(super) struct Server<'a> {
     pub(super) instance: u32,
     pub(super) all_counts: &'a [Arc<Counts>],
     pub(super) token_secret: Option<&'a str>,
-    /// Unsent responses that were built for one request, and the places without one.
+    /// Unsent responses that were built for one request, and the free places in this list.
     pub(super) prepared: Vec<Vec<u8>>,
     pub(super) free_places: Vec<u32>,
     pub(super) close_after: Option<u64>,

@@ -84,8 +84,8 @@ pub(super) struct StreamTimer {
     pub(super) watches_deadline: bool,
 }
 
-/// An exchange as queues name it. The client may have reset the stream meanwhile, and another exchange may
-/// have its place.
+/// Name of an exchange in queues. If the client resets the stream meanwhile, another exchange can have the
+/// same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Named {
     pub(super) place: u32,
@@ -129,7 +129,7 @@ pub(super) struct Exchange {
     pub(super) special: Option<Box<Special>>,
     /// The request, if it is for the language model.
     pub(super) llm: Option<Box<Incoming>>,
-    /// The response to one of these, unless it is a stream.
+    /// The response to `special` or `llm`, unless it is a stream.
     pub(super) prepared: Option<Box<Prepared>>,
     /// Time when the request had been read; 0 without stamps.
     pub(super) received: u64,
@@ -184,7 +184,7 @@ pub(super) struct Prepared {
 /// An HTTP/2 connection.
 pub(super) struct Http2 {
     pub(super) connection: Connection,
-    /// The tags of the streams are places in this vector.
+    /// The tags of streams are indices of this vector.
     pub(super) exchanges: Vec<Exchange>,
     pub(super) free: Vec<u32>,
     /// Exchanges whose next bytes can be sent, in the order of their turns.
@@ -279,8 +279,8 @@ impl Http2 {
         cut
     }
 
-    /// Queues the exchange of a WebSocket that has something to send. Without effect before the answer to the
-    /// handshake is due, and while a window is empty.
+    /// Queues the exchange of a WebSocket that has something to send. Has no effect before the answer to the
+    /// handshake is due, or while a window is empty.
     pub(super) fn wake(&mut self, exchange: Named) {
         let found = self.get(exchange).filter(|found| found.has_sent_head);
         if found.is_some_and(|found| matches!(found.stage, Stage::Reading | Stage::Delayed)) {

@@ -283,8 +283,8 @@ impl Connection {
         }
     }
 
-    /// True if the stream has not been opened yet. False after our GOAWAY for streams of clients, because
-    /// clients can then open streams that we ignore.
+    /// True if the stream has not been opened yet. After our GOAWAY, a client can open streams that we
+    /// ignore, so its streams then never count as idle.
     fn is_idle(&self, stream: u32) -> bool {
         let is_ignored = self.role == Role::Server && self.going_away;
         stream.is_multiple_of(2) || (stream > self.last_opened() && !is_ignored)

@@ -102,7 +102,7 @@ fn void_codes(findings: &[Finding], metric: Metric) -> String {
 impl Measurer<'_> {
     /// Measures the commit with this number. A commit that does not start is measured once more. A run with
     /// `void` findings is repeated, up to [`MOST_VOID`] runs. Fails if the good commit cannot be measured, or
-    /// the machine has a problem that says nothing about the commit.
+    /// a problem of the machine prevents the measurement.
     pub(super) fn measure(&self, commit: usize) -> anyhow::Result<Measured> {
         let name = &self.question.commits[commit].name;
         let (good, suspect) = (self.question.at(&self.question.good), self.question.at(name));

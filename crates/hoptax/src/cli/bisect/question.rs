@@ -1,10 +1,11 @@
 //! The subject of a search: a gateway, its commits, and a metric.
 
+use hoptax_analysis::headline;
 use hoptax_format::messages::StreamKind;
 use hoptax_lab::builds::{Commit, commit_of, commits_between, refs_of};
 use hoptax_plan::units::{self, UnitError};
 use hoptax_plan::{Gateway, GatewayKind, GitBuild, Metric, PackDriver, Plan, Trials, Upstream};
-use hoptax_record::digest;
+use hoptax_record::{Times, digest};
 
 /// Metrics in which two gateways are compared in the same rounds.
 const METRICS: [Metric; 9] = [
@@ -99,12 +100,12 @@ pub(super) fn usual_metric(plan: &Plan) -> Metric {
     // Ages need an upstream on this machine's clock.
     let has_ages = matches!(plan.upstream, Upstream::BuiltIn(_)) && has(StreamKind::ServerStream);
     let has_tokens = plan.targets.iter().any(|one| one.stream.is_some_and(|it| it.tokens.is_some()));
-    match has(StreamKind::BothWays) {
-        _ if has_tokens => Metric::AddedFirstMessageP50,
-        true => Metric::AddedMessageP50,
-        false if has_ages => Metric::AddedAgeP50,
-        false => Metric::AddedP50,
-    }
+    headline::latency_metric(|metric| match metric.times() {
+        Some(Times::FirstEvent | Times::FirstMessage) => has_tokens,
+        Some(Times::Message) => has(StreamKind::BothWays),
+        Some(Times::Age) => has_ages,
+        _ => false,
+    })
 }
 
 /// Parses `--metric`.

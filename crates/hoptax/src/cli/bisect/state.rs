@@ -61,7 +61,8 @@ pub(super) struct Distance {
 }
 
 impl Distance {
-    /// True if the same two CPUs were placed differently in the other measurement.
+    /// True if the distance of the same two CPUs was clearly different in the other measurement, so the
+    /// hypervisor has moved them.
     pub(super) fn is_apart(&self, other: &Self) -> bool {
         self.cpus == other.cpus && are_apart(self.ns, other.ns)
     }
@@ -77,7 +78,7 @@ impl Measurement {
         Some(Measured { error: one.error.hypot(of_starts), ..one })
     }
 
-    /// Whether the CPUs were placed differently.
+    /// True if the hypervisor has moved CPUs between the two measurements.
     fn is_apart(&self, other: &Self) -> bool {
         self.distances.iter().any(|one| other.distances.iter().any(|other| one.is_apart(other)))
     }

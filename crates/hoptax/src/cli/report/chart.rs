@@ -144,7 +144,7 @@ fn list(model: &Model) -> String {
     let (had, not): (Vec<Chart>, Vec<Chart>) = Chart::ALL.into_iter().partition(has);
     let mut text = String::new();
     for chart in had {
-        let _ = writeln!(text, "{:17} {}", chart.name(), chart.title());
+        let _ = writeln!(text, "{:17} {}", chart.name(), chart.title_of(model));
     }
     if !not.is_empty() {
         text.push_str("\nNot available for this run:\n");

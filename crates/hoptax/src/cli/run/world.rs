@@ -47,7 +47,7 @@ impl World {
     }
 
     /// How much separate runs of the plan scatter here. Earlier runs in the directory `results` show it.
-    /// Shares of one machine say nothing about several hosts.
+    /// Shares of one machine do not apply to several hosts.
     pub(super) fn shares(&self, plan: &Plan, results: &Path) -> Shares {
         if !self.hosts.is_empty() {
             return Shares::BUILT_IN;
@@ -56,7 +56,7 @@ impl World {
             Ok(Some((learned, runs))) => keep(&self.environment, learned, runs),
             Ok(None) => shares_of(&self.environment),
             Err(error) => {
-                eprintln!("warning: earlier runs do not show how runs scatter: {error}");
+                eprintln!("warning: cannot learn from earlier runs how much runs scatter: {error}");
                 shares_of(&self.environment)
             }
         }
@@ -116,7 +116,7 @@ pub(in crate::cli) fn polling(plan: &Plan) -> anyhow::Result<Option<Polling>> {
         None => Ok(Polling::begin().ok()),
         Some(Idle::Poll) => Polling::begin()
             .map(Some)
-            .context("idle CPUs cannot be made to poll (`idle: poll`); run as root, or write `idle: auto`"),
+            .context("cannot make idle CPUs poll (`idle: poll`); run as root, or write `idle: auto`"),
     }
 }
 

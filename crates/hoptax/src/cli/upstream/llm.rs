@@ -20,8 +20,8 @@ pub(super) struct LlmArgs {
     /// Number of tokens of a response; requests can ask for fewer [default: 20]
     #[arg(long, value_name = "N", requires = "llm")]
     llm_tokens: Option<u32>,
-    /// Text of each token, bytes [default: 40]
-    #[arg(long, value_name = "N", requires = "llm")]
+    /// Text of each token, such as 64B; a plain number is bytes [default: 40B]
+    #[arg(long, value_name = "SIZE", requires = "llm", value_parser = units::bytes)]
     llm_token_bytes: Option<u32>,
     /// Number of tokens that are sent in one write [default: 1]
     #[arg(long, value_name = "N", requires = "llm")]
@@ -107,6 +107,8 @@ mod tests {
         assert_eq!(read(""), Ok(None));
         let usual = UpstreamLlm::default();
         assert_eq!(read("--llm"), Ok(Some(usual.clone())));
+        let long = UpstreamLlm { bytes_per_token: 1024, ..usual.clone() };
+        assert_eq!(read("--llm --llm-token-bytes 1KiB"), Ok(Some(long)));
         let typed = "--llm openai,anthropic --llm-first-token 50ms --llm-gap 10ms --llm-tokens 7 \
                      --llm-token-bytes 64 --llm-split 3 --llm-crlf --llm-usage 1234567 --llm-heartbeat 5s \
                      --llm-provider-headers --llm-failure rate-limit,10% --llm-failure cut,0.5,5";

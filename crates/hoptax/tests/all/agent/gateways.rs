@@ -164,7 +164,7 @@ fn packs_of_the_user_travel_to_the_gateways_host() {
     let failure = ready.driver.start_gateway(&plan.gateways[0], &upstream.endpoints()).err();
     let failure = failure.expect("the directive is unknown");
     let named = "hosts/lab/rendered/gateway";
-    assert!(failure.message.starts_with("host lab: gateway exited"), "{failure:?}");
+    assert!(failure.message.starts_with("host lab: "), "{failure:?}");
     assert!(failure.message.contains(named) && failure.detail.contains("no_such_directive"), "{failure:?}");
 
     let unknown = plan_of(nginx("nginx-full", &[]), Duration::from_secs(1));

@@ -232,8 +232,8 @@ fn a_killed_generator_is_named_and_costs_only_its_trial() {
     assert!(begun.elapsed() < Duration::from_secs(40), "the load ended early");
     assert_nothing_runs(&sites[1], killed.expect("the load began"));
     let failure = loaded.failed.expect("a generator is lost");
-    assert!(failure.message.starts_with("host clients-2: `env TMPDIR="), "{failure:?}");
-    assert!(failure.message.contains("was killed by signal 9"), "{failure:?}");
+    assert!(failure.message.starts_with("host clients-2: `env "), "{failure:?}");
+    assert!(failure.message.contains("signal 9"), "{failure:?}");
     let kept = loaded.record.expect("what the other one measured is kept");
     assert!(kept.interrupted && kept.counts.completed > 0);
     assert_eq!(services.hop.check(), Ok(()), "the services work on");

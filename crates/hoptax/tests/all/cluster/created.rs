@@ -148,7 +148,7 @@ fn three_generators_are_three_pods() {
     let plan = plan("pods-three", vec![site.host("clients", WorkloadKind::Job { parallelism: 3 })], "local");
     let pods = site.up(&plan).unwrap_or_else(|error| panic!("{error}"));
     let refused = site.down(&plan).expect_err("it is in use");
-    assert!(refused.contains("is in progress (process "), "{refused}");
+    assert!(refused.contains(&format!("(process {} ", std::process::id())), "{refused}");
     let commands = hoptax_plan::commands(&pods.hosts()[0].kind);
     assert_eq!((commands.len(), pods.hosts()[0].address), (3, None));
     let mut names = Vec::new();
@@ -182,15 +182,12 @@ fn pods_that_cannot_start_are_an_error_that_says_why() {
         message
     };
     let message = failed("pods-image", &|workload, _| workload.image = "docker.io/lab/none:1".into());
-    assert!(
-        message.starts_with("host app: pod hoptax-") && message.contains("ErrImageNeverPull: "),
-        "{message}"
-    );
+    assert!(message.starts_with("host app: ") && message.contains("ErrImageNeverPull: "), "{message}");
     let message = failed("pods-program", &|_, hoptax| *hoptax = Some("/no-hoptax".into()));
-    assert!(message.contains("/no-hoptax: no such file"), "{message}");
+    assert!(message.contains("/no-hoptax"), "{message}");
     let message = failed("pods-namespace", &|workload, _| workload.namespace = Some("nowhere".into()));
     assert!(
-        message.contains("kubectl --namespace=nowhere create ") && message.contains("\"nowhere\" not found"),
+        message.contains("--namespace=nowhere ") && message.contains("\"nowhere\" not found"),
         "{message}"
     );
     let message = failed("pods-context", &|workload, _| workload.context = Some("elsewhere".into()));

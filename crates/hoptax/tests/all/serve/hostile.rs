@@ -371,14 +371,14 @@ fn a_server_that_only_shows_runs_changes_nothing_and_needs_no_token() {
         assert_eq!(request(to, "GET", path, &[nobody], "").status, 200, "{path}");
     }
     let own = format!("http://{to}");
+    let mut told = String::new();
     for proof in [("X-Hoptax", "1"), ("Origin", own.as_str())] {
         let refused = tag(to, &[nobody, JSON, proof]);
-        assert_eq!(
-            (refused.status, refused.json()["error"].as_str()),
-            (403, Some("this server only shows runs"))
-        );
+        assert_eq!(refused.status, 403);
+        told += &format!("{}\n", refused.text());
         assert_eq!(request(to, "DELETE", RUN, &[nobody, JSON, proof], "").status, 403);
     }
+    insta::assert_snapshot!(told);
     let run = request(to, "GET", RUN, &[nobody], "");
     assert_eq!((run.status, run.json()["tags"].as_array().map(Vec::len)), (200, Some(0)));
     let page = request(to, "GET", "/runs/20261101T000000Z-nightly", &[nobody], "").text();

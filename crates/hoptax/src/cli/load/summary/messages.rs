@@ -90,8 +90,8 @@ impl Messages {
         Some(parts.collect::<Vec<_>>().join(", "))
     }
 
-    /// The lines: the numbers of messages, those of streams of tokens, then each kind of times. `seconds` is
-    /// the measured time, in which `due` requests were due.
+    /// The lines: the numbers of messages, the numbers of streams of tokens, then each kind of times.
+    /// `seconds` is the measured time, in which `due` requests were due.
     pub(super) fn lines(&self, seconds: f64, due: u64) -> Vec<String> {
         let counts = self.counts.all().into_iter().zip(COUNTED).enumerate();
         let counts = counts.filter(|(at, (count, _))| *at < ALWAYS || *count > 0);

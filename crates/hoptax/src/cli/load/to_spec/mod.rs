@@ -148,8 +148,8 @@ fn timeouts(args: &LoadArgs) -> Result<Timeouts, BadInput> {
     })
 }
 
-/// Reads the spec in `file`, or on standard input if `file` is `-`. Also returns whether standard input goes
-/// on after the spec.
+/// Reads the spec in `file`, or on standard input if `file` is `-`. Also returns whether standard input
+/// continues after the spec.
 ///
 /// # Errors
 /// [`BadInput`] if the content is not a load spec. Another error if the content cannot be read.

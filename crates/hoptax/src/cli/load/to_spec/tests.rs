@@ -251,7 +251,7 @@ fn wrong_connection_options_are_errors() {
     ]);
     insta::assert_snapshot!(told);
     let long = format!("load http://127.0.0.1/ --unix /{}", "x".repeat(200));
-    assert!(error_of(&long).contains("longer than the 107 bytes"), "{}", error_of(&long));
+    assert!(error_of(&long).contains(" 107 "), "{}", error_of(&long));
 }
 
 #[test]
@@ -657,7 +657,7 @@ fn a_spec_with_an_event_loop_is_still_accepted() {
     assert_eq!(read(&json).expect("reads"), spec);
     json["event_lop"] = "epoll".into();
     let refused = read(&json).expect_err("an unknown field").to_string();
-    assert!(refused.contains("unknown field `event_lop`"), "{refused}");
+    assert!(refused.contains("`event_lop`"), "{refused}");
     json.as_object_mut().expect("an object").remove("event_loop");
     let refused = read(&json).expect_err("an unknown field").to_string();
     assert!(refused.contains("`event_lop`") && refused.contains("at line 1 column"), "{refused}");
