@@ -11,6 +11,8 @@
 #[cfg(target_os = "linux")]
 pub mod builds;
 #[cfg(target_os = "linux")]
+pub mod concurrent;
+#[cfg(target_os = "linux")]
 pub mod conformance;
 #[cfg(target_os = "linux")]
 pub mod counters;

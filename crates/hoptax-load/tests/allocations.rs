@@ -134,9 +134,9 @@ struct Case {
 }
 
 /// Number of requests in the shorter load, and in the longer load.
-const FEW_AND_MANY: (u64, u64) = (300, 2300);
+const FEW_AND_MANY: (u64, u64) = (200, 1200);
 /// Number of requests in the shorter load, and in the longer load, if requests are large.
-const FEW_AND_MANY_LARGE: (u64, u64) = (20, 100);
+const FEW_AND_MANY_LARGE: (u64, u64) = (10, 80);
 /// Length of a large body, bytes. It is more than the kernel accepts at once.
 const LARGE: usize = 4 << 20;
 /// Number of allocations of a buffer that grows. The length of the unsent part of a large request varies, and
@@ -167,7 +167,7 @@ fn a_request_in_steady_state_allocates_nothing() {
 /// Runs two loads with a WebSocket on each connection, the second time with more messages.
 fn examine_websockets() {
     let address = serve_websockets();
-    let allocations = [200, 5_000].map(|number| {
+    let allocations = [200, 1_200].map(|number| {
         let spec = LoadSpec {
             connections: CONNECTIONS,
             duration_ns: 60 * clock::SECOND,
@@ -189,7 +189,7 @@ fn examine_websockets() {
         allocations
     });
     let more = allocations[1].saturating_sub(allocations[0]);
-    assert!(more <= PIECES, "{more} allocations for 4,800 more messages on each of {CONNECTIONS} WebSockets");
+    assert!(more <= PIECES, "{more} allocations for 1,000 more messages on each of {CONNECTIONS} WebSockets");
 }
 
 fn large() -> &'static [&'static [u8]] {

@@ -1,7 +1,9 @@
 //! Draws rounds with replacement for the bootstrap (B. Efron, "Bootstrap Methods: Another Look at the
 //! Jackknife", 1979). A draw is a list of counts: how often it contains each round.
 
+use super::rounds::MOST_UNITS;
 use hoptax_format::random::Random;
+use std::sync::OnceLock;
 
 /// Up to this number of rounds, every possible draw is used, weighted by its probability. With more rounds,
 /// draws are random. There are `C(2n − 1, n)` draws of `n` rounds: 1,716 for seven.
@@ -16,6 +18,10 @@ const DRAWS: usize = 2000;
 /// always give the same report, and all figures from the same rounds use the same draws.
 const SEED: u64 = 0x0064_7261_7773;
 
+/// The draws for each number of rounds. A report computes hundreds of figures from the same draws, so they
+/// are generated only once.
+static GENERATED: [OnceLock<Draws>; MOST_UNITS + 1] = [const { OnceLock::new() }; MOST_UNITS + 1];
+
 /// Draws with replacement. From `n` rounds, each draw picks `n` rounds.
 #[derive(Debug, Clone)]
 pub struct Draws {
@@ -26,8 +32,15 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// Generates the draws for this number of rounds. For zero rounds there are no draws.
-    pub fn of(rounds: usize) -> Self {
+    /// The draws for this number of rounds. For zero rounds there are no draws.
+    ///
+    /// # Panics
+    /// If there are more than [`MOST_UNITS`] rounds.
+    pub fn of(rounds: usize) -> &'static Self {
+        GENERATED[rounds].get_or_init(|| Self::new(rounds))
+    }
+
+    fn new(rounds: usize) -> Self {
         let mut draws = Self { rounds, counts: Vec::new(), probabilities: Vec::new() };
         match rounds {
             0 => {}
@@ -125,6 +138,6 @@ mod tests {
 
     #[test]
     fn are_the_same_every_time() {
-        assert_eq!(Draws::of(9).counts, Draws::of(9).counts);
+        assert_eq!(Draws::new(9).counts, Draws::new(9).counts);
     }
 }

@@ -75,8 +75,7 @@ const ROUNDING: f64 = 1e-12;
 /// unit was drawn, and returns the figure of that draw. The result is absent if there are no rounds. Only the
 /// interval is absent if there are fewer than two units, or if `figure` returns `None` for any draw.
 pub fn resampled(units: &Units, figure: impl Fn(&[u64]) -> Option<f64>) -> Option<Estimate> {
-    let draws = Draws::of(units.count());
-    Some(Drawn::new(units, &draws, figure)?.estimate())
+    Some(Drawn::new(units, Draws::of(units.count()), figure)?.estimate())
 }
 
 /// A figure of all rounds, and the same figure of each draw. Two figures of the same draws can be subtracted
@@ -236,13 +235,13 @@ mod tests {
         let first = [100.0, 150.0, 120.0, 108.0, 131.0, 143.0, 119.0, 127.0, 150.0, 104.0];
         let second: Vec<f64> = first.iter().map(|value| value + 5.0).collect();
         let (units, draws) = (units(10), Draws::of(10));
-        let of = |values| Drawn::new(&units, &draws, mean_of(values)).expect("ten rounds");
+        let of = |values| Drawn::new(&units, draws, mean_of(values)).expect("ten rounds");
         let (first, second) = (of(&first), of(&second));
         let (low, high) = second.minus(&first).interval().expect("ten rounds");
         assert!((low - 5.0).abs() < 1e-9 && (high - 5.0).abs() < 1e-9, "{low} {high}");
         assert!(first.estimate().high > second.estimate().low, "the intervals of the two overlap");
         assert_eq!(first.minus(&first).interval(), Some((0.0, 0.0)));
-        let one = Drawn::new(&Units::new([4]), &draws, |_| Some(3.0)).expect("one round");
+        let one = Drawn::new(&Units::new([4]), draws, |_| Some(3.0)).expect("one round");
         assert_eq!(one.minus(&one), Estimate::bare(0.0, 1));
     }
 

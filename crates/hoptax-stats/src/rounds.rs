@@ -49,7 +49,8 @@ impl Rounds {
     /// Like [`Self::new`], but with other arguments: the sum of each round's samples (ns), and a list of
     /// (value in ns, round, count) in any order.
     pub(super) fn of_samples(sums: Vec<f64>, mut samples: Vec<(u64, usize, u64)>) -> Self {
-        samples.sort_unstable();
+        // The samples of each histogram are already in order, and a stable sort merges them.
+        samples.sort_by_key(|(value, _, _)| *value);
         let (mut values, mut cumulative) = (Vec::new(), Vec::<u64>::new());
         let mut so_far = vec![0; sums.len()];
         for same in samples.chunk_by(|one, other| one.0 == other.0) {

@@ -15,7 +15,7 @@
 //! only a little. A second failure at the same rate changes the estimate a lot.
 
 /// Possible spreads of the capacity, relative to the rate, with their prior weights. On most machines the
-/// spread is a few per cent. A spread of one third is rare.
+/// spread is a few per cent. A spread of one third is rare. Each spread is half of the next one.
 const SPREADS: [(f64, f64); 7] =
     [(0.005, 1.0), (0.01, 1.0), (0.02, 1.0), (0.04, 1.0), (0.08, 0.8), (0.16, 0.5), (0.32, 0.15)];
 
@@ -74,12 +74,17 @@ impl Threshold {
     /// Adds a trial at `rate`. `held` is true if the objective held in this trial.
     pub fn observe(&mut self, rate: f64, held: bool) {
         let (cells, at) = (self.by_cell.len(), rate.ln());
+        // The odds of each cell with the largest spread. Each spread is half of the next one, so its odds are
+        // the squares of the odds of the next one.
+        let (largest, _) = SPREADS[SPREADS.len() - 1];
+        let distance = |cell: usize| self.first + cell as f64 * self.pitch - at;
+        let mut odds: Vec<f64> = (0..cells).map(|cell| (-distance(cell) / largest).exp()).collect();
         let mut logistic = vec![0.0; cells];
         let mut total = 0.0;
-        for ((spread, _), block) in SPREADS.iter().zip(self.weights.chunks_mut(cells * LAPSES.len())) {
-            for (cell, value) in logistic.iter_mut().enumerate() {
-                let distance = self.first + cell as f64 * self.pitch - at;
-                *value = 1.0 / (1.0 + (-distance / spread).exp());
+        for block in self.weights.chunks_mut(cells * LAPSES.len()).rev() {
+            for (value, odds) in logistic.iter_mut().zip(&mut odds) {
+                *value = 1.0 / (1.0 + *odds);
+                *odds *= *odds;
             }
             for ((lapse, _), weights) in LAPSES.iter().zip(block.chunks_mut(cells)) {
                 for (weight, logistic) in weights.iter_mut().zip(&logistic) {
@@ -146,6 +151,11 @@ hoptax_pages::stated! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_spread_is_half_of_the_next_one() {
+        assert!(SPREADS.windows(2).all(|pair| 2.0 * pair[0].0 == pair[1].0), "`observe` depends on it");
+    }
 
     #[test]
     fn before_the_first_trial_all_rates_are_equally_likely() {

@@ -2,7 +2,7 @@
 
     http2_peer.py serve        prints its port, and sends the body of each request back
     http2_peer.py go-away      prints its port, answers four requests, and goes away with ENHANCE_YOUR_CALM
-    http2_peer.py ask PORT N   sends 200 requests with bodies of up to N bytes and checks the answers
+    http2_peer.py ask PORT N   sends 80 requests with bodies of up to N bytes and checks the answers
 """
 
 import random
@@ -132,7 +132,7 @@ def ask(port, longest):
     peer = Peer(socket.create_connection(("127.0.0.1", port)), client=True)
     peer.flush()
     expected, received, begun, done = {}, {}, 0, 0
-    requests = 200
+    requests = 80
 
     def begin():
         nonlocal begun

@@ -37,7 +37,7 @@ pub(crate) fn contrasts(statistic: Statistic, places: &[[&[Trial<'_>]; 2]]) -> V
         .iter()
         .map(|[via, direct]| {
             let (via, direct) = (via.reader(statistic)?, direct.reader(statistic)?);
-            Drawn::new(&units, &draws, |drawn| Some(via.of(drawn)? - direct.of(drawn)?))
+            Drawn::new(&units, draws, |drawn| Some(via.of(drawn)? - direct.of(drawn)?))
         })
         .collect();
     let pair = |first: usize, second: usize| {

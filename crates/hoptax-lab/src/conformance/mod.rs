@@ -20,6 +20,7 @@ pub use messages::{
     ANTHROPIC_CASES, EVENTS_CASES, MessagesCase, MessagesUpstream, OPENAI_CASES, WEBSOCKET_CASES,
 };
 
+use super::concurrent::concurrently;
 use super::features::Change;
 use super::legs::Legs;
 use super::packs::manifest::Difference;
@@ -33,6 +34,9 @@ use hoptax_servers::http_client::{Answer, HttpClient};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// Maximum number of cases that are sent to a gateway at the same time. Most cases only wait.
+const AT_ONCE: usize = 8;
 
 /// Result of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,9 +108,37 @@ pub fn left_out(http: HttpVersion) -> impl Iterator<Item = (&'static str, &'stat
     CASES.iter().filter_map(move |case| Some((case.name, case.left_out(http)?)))
 }
 
-/// Runs every case of this version of HTTP against `direct`, which is the built-in upstream, and against a
-/// gateway in front of it. `change` says whether the gateway uses TLS, and which headers are not compared.
-/// `timeout` is the time limit for each response.
+/// A case of HTTP.
+#[derive(Clone, Copy)]
+enum HttpCase {
+    Exchange(&'static ConformanceCase),
+    Rule(&'static Http2Case),
+}
+
+/// A part of the cases of HTTP.
+#[derive(PartialEq, Eq)]
+enum Stage {
+    /// The case that reads the upstream's counts. It comes first, because cancels can arrive late.
+    Counting,
+    /// Cases that can run at the same time.
+    Independent,
+    /// Cases in which the upstream closes a connection early, one after the other.
+    Breaking,
+}
+
+impl HttpCase {
+    fn stage(self) -> Stage {
+        match self {
+            Self::Exchange(case) if case.breaks => Stage::Breaking,
+            Self::Rule(case) if case.name == http2::COUNTING => Stage::Counting,
+            _ => Stage::Independent,
+        }
+    }
+}
+
+/// Runs every case of the clients' version of HTTP against `direct`, which is the built-in upstream, and
+/// against a gateway in front of it. Nobody else may use this upstream meanwhile. `change` says whether the
+/// gateway uses TLS, and which headers are not compared. `timeout` is the time limit for each response.
 ///
 /// # Errors
 /// If direct itself does not answer, or not as the case expects.
@@ -114,34 +146,45 @@ pub fn observe(
     direct: impl Into<Address>,
     gateway: SocketAddr,
     change: &Change,
-    http: HttpVersion,
+    legs: Legs,
     timeout: Duration,
 ) -> anyhow::Result<Vec<Seen>> {
+    let http = legs.clients;
     let direct = HttpClient::plain(direct, timeout).speaking(http);
     let gateway = change.client(gateway, timeout).speaking(http);
-    let cases = CASES.iter().filter(|case| case.left_out(http).is_none());
-    let seen = cases.map(|case| one(case, &direct, &gateway, &change.ignored_headers));
-    let mut seen = seen.collect::<anyhow::Result<Vec<Seen>>>()?;
-    if http == HttpVersion::Http2 {
-        seen.extend(http2::observe(&direct, &gateway)?.into_iter().map(Seen::of));
+    let exchanges = CASES.iter().filter(|case| case.left_out(http).is_none()).map(HttpCase::Exchange);
+    let rules = HTTP2_CASES.iter().filter(|_| http == HttpVersion::Http2).map(HttpCase::Rule);
+    let all: Vec<HttpCase> = exchanges.chain(rules).collect();
+    // Over HTTP/2, requests of several cases could share a connection to the upstream.
+    let at_once = if legs.upstream == HttpVersion::Http2 { 1 } else { AT_ONCE };
+    let mut seen = Vec::new();
+    for (stage, at_once) in [(Stage::Counting, 1), (Stage::Independent, at_once), (Stage::Breaking, 1)] {
+        let cases: Vec<HttpCase> = all.iter().copied().filter(|case| case.stage() == stage).collect();
+        let results = concurrently(at_once, &cases, |case| match *case {
+            HttpCase::Exchange(case) => one(case, &direct, &gateway, &change.ignored_headers),
+            HttpCase::Rule(case) => http2::observe(case, &direct, &gateway).map(Seen::of),
+        });
+        seen.extend(results.into_iter().collect::<anyhow::Result<Vec<Seen>>>()?);
     }
+    seen.sort_by_key(|seen| names().position(|name| name == seen.case));
     Ok(seen)
 }
 
-/// Runs every case of gRPC against `upstream` itself, and against a gateway in front of it. For `change` and
-/// `timeout`, see [`observe`].
+/// Runs every case of gRPC against a gateway in front of `upstream`, and against another such upstream itself.
+/// For `change` and `timeout`, see [`observe`].
 ///
 /// # Errors
-/// If the upstream itself does not keep a rule.
+/// If the other upstream does not start, or does not keep a rule.
 pub fn observe_calls(
     upstream: &GrpcUpstream,
     gateway: SocketAddr,
     change: &Change,
     timeout: Duration,
 ) -> anyhow::Result<Vec<Seen>> {
-    let direct = HttpClient::plain(upstream.address(), timeout).speaking(HttpVersion::Http2);
+    let other = GrpcUpstream::start()?;
+    let direct = HttpClient::plain(other.address(), timeout).speaking(HttpVersion::Http2);
     let gateway = change.client(gateway, timeout).speaking(HttpVersion::Http2);
-    let seen = grpc::observe(upstream, &direct, &gateway)?;
+    let seen = grpc::observe([(&direct, &other), (&gateway, upstream)])?;
     Ok(seen.into_iter().map(Seen::of).collect())
 }
 

@@ -4,6 +4,7 @@
 use super::Outcome::{Answered, Fails};
 use super::{REQUESTS, Server, answers, case, load, meet, shapes};
 use hoptax_format::record::Cause;
+use hoptax_format::spec::Timeouts;
 use hoptax_load::LoadError;
 use hoptax_testing::{own_loopback, retry_if_disturbed};
 use rustix::net::{AddressFamily, SocketType};
@@ -40,7 +41,7 @@ fn data_without_a_request_is_not_used_as_a_response() {
         arrivals: hoptax_format::spec::Arrivals::Constant,
     };
     spec.connections = 1;
-    spec.timeouts = hoptax_format::spec::Timeouts::all(5 * super::IMPATIENT);
+    spec.timeouts = Timeouts::all(5 * super::IMPATIENT);
     // Data without a request must end its connection. If the server is delayed by half a second, its data
     // arrives after the next request was sent, and is used as the response to this request.
     let record = retry_if_disturbed(|| {
@@ -96,6 +97,8 @@ fn a_full_backlog() {
         let case = case("accepts nothing", Fails(Cause::ConnectTimeout), |_| {});
         let mut spec = case.spec(address, shape);
         (spec.connections, spec.requests) = (8, Some(16));
+        // No request can succeed, so the timeouts may be short.
+        spec.timeouts = Timeouts::all(super::IMPATIENT / 4);
         // The kernel completes the first connects without the server. The other connects wait for space in
         // the backlog.
         let record = load(spec).expect("some connections are established");

@@ -11,16 +11,18 @@ use hoptax_lab::descriptors::Descriptors;
 use hoptax_lab::limits::{Limits, LoadLimits, RoleLimits};
 use hoptax_lab::packs::PackSet;
 use hoptax_plan::{LOCAL, Plan};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 /// Time limit for looking at a host's gateways. Some version commands start a virtual machine first.
 const INSPECT: Duration = Duration::from_secs(5 * 60);
 
 impl Hosts {
-    /// Connects to the hosts of a plan, and copies hoptax to those that need it. `exe` is the running
-    /// program. `report` receives a message about each step that takes time.
+    /// Connects to the hosts of a plan at the same time, and copies hoptax to those that need it. `exe` is the
+    /// running program. `report` receives a message about each step that takes time.
     ///
     /// # Errors
     /// If a host cannot be reached, has another version of hoptax, or is used by another run.
@@ -30,12 +32,7 @@ impl Hosts {
         run: &RunId,
         report: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Self> {
-        let mut connected: BTreeMap<&str, Vec<HostRef>> = BTreeMap::new();
-        for (_, name) in plan.each_role() {
-            if !connected.contains_key(name) {
-                connected.insert(name, connect(plan, name, exe, run, report)?);
-            }
-        }
+        let connected = connect_all(plan, exe, run, report)?;
         // Only a host with generators can be several machines.
         let of = |name: &String| connected[name.as_str()][0].clone();
         let roles = &plan.roles;
@@ -99,6 +96,35 @@ impl Hosts {
         };
         RoleLimits { descriptors, ports: generators.iter().filter_map(|one| one.ports).min() }
     }
+}
+
+/// Connects to every host of a plan at the same time, because a login to a distant host takes seconds. Returns
+/// the machines of each host, by the host's name.
+fn connect_all<'p>(
+    plan: &'p Plan,
+    exe: &Path,
+    run: &RunId,
+    report: &mut dyn FnMut(&str),
+) -> anyhow::Result<BTreeMap<&'p str, Vec<HostRef>>> {
+    let names: BTreeSet<&str> = plan.each_role().into_iter().map(|(_, name)| name).collect();
+    let (sender, messages) = mpsc::channel::<String>();
+    thread::scope(|scope| {
+        let start = |name: &'p str| {
+            let sender = sender.clone();
+            let thread = scope.spawn(move || {
+                connect(plan, name, exe, run, &mut |text| {
+                    let _ = sender.send(text.to_owned());
+                })
+            });
+            (name, thread)
+        };
+        let connecting: Vec<_> = names.into_iter().map(start).collect();
+        // The messages end when the last thread has dropped its sender.
+        drop(sender);
+        messages.iter().for_each(|text| report(&text));
+        let connected = connecting.into_iter().map(|(name, thread)| (name, thread.join()));
+        connected.map(|(name, machines)| Ok((name, machines.expect("connecting does not panic")?))).collect()
+    })
 }
 
 /// Connects to every machine of a host.

@@ -25,6 +25,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::thread;
 
 /// The host of each role.
 #[derive(Debug, Clone)]
@@ -243,13 +244,17 @@ impl Hosts {
         self.look_at(&self.generator, moment, results)
     }
 
-    /// Checks whether the other hosts are fit for measurements. Hosts that are lost are missing.
+    /// Checks at the same time whether the other hosts are fit for measurements. Hosts that are lost are
+    /// missing.
     pub fn look_at_others(&self, moment: Moment, results: &Path) -> BTreeMap<String, HostLook> {
         let others = self.all().filter(|host| host.name() != self.generator.name());
         let named: BTreeMap<&str, &HostRef> = others.map(|host| (host.name(), host)).collect();
-        let look =
-            |(name, host): (&str, &HostRef)| Some((name.to_owned(), self.look_at(host, moment, results)?));
-        named.into_iter().filter_map(look).collect()
+        thread::scope(|scope| {
+            let start = |(name, host)| (name, scope.spawn(move || self.look_at(host, moment, results)));
+            let looks: Vec<_> = named.into_iter().map(start).collect();
+            let ended = looks.into_iter().map(|(name, look)| (name, look.join().expect("no look panics")));
+            ended.filter_map(|(name, look)| Some((name.to_owned(), look?))).collect()
+        })
     }
 
     /// Checks a host.

@@ -5,9 +5,8 @@
 //! In a disturbed trial, everything takes twice as long, as if another process had every second slice of the
 //! CPU. Disturbances last for four trials on average, and do not depend on who is measured.
 
-use super::super::{
-    Contrast, Drawn, Draws, Estimate, Observed, Rounds, Statistic, Sums, Units, sample_median,
-};
+use super::super::{Contrast, Drawn, Draws, Estimate, Observed, Statistic, Sums, Units, sample_median};
+use super::of_median;
 use super::world::normal;
 use hoptax_format::random::Random;
 
@@ -91,15 +90,13 @@ fn run(share: f64, draws: &Draws, seed: u64) -> Held {
     let units = Units::new(0..ROUNDS as u32);
     // Samples of direct, of the first and of the second gateway, and of the second gateway if it adds the
     // same time as the first.
-    let mut samples: [Vec<(u64, usize, u64)>; 4] = Default::default();
+    let mut samples: [Vec<Vec<u64>>; 4] = std::array::from_fn(|_| vec![Vec::new(); ROUNDS]);
     let mut throughput = Vec::new();
     for round in 0..ROUNDS {
         let mut order = [0, 1, 2, 0];
         machine.random.shuffle(&mut order[1..3]);
         for case in order {
-            let mut add = |case: usize, times: Vec<u64>| {
-                samples[case].extend(times.iter().map(|time| (*time, round, 1)));
-            };
+            let mut add = |case: usize, times: Vec<u64>| samples[case][round].extend(times);
             let added = if case == 0 { 0.0 } else { ADDED_US[case - 1] };
             if case == 2 {
                 add(3, machine.clone().trial(DIRECT_US + ADDED_US[0]).0);
@@ -111,7 +108,7 @@ fn run(share: f64, draws: &Draws, seed: u64) -> Held {
             }
         }
     }
-    let data = samples.map(|samples| Rounds::of_samples(vec![0.0; ROUNDS], samples));
+    let data = samples.map(of_median);
     let [direct, one, other, alike] = data.each_ref().map(|data| {
         let reader = data.reader(Statistic::P50).expect("samples");
         Drawn::new(&units, draws, |drawn| reader.of(drawn)).expect("rounds")
@@ -142,7 +139,7 @@ const RUNS: u64 = 200;
 /// order, and equal gateways that were called different.
 fn shares(disturbed: f64) -> [f64; 7] {
     let draws = Draws::of(ROUNDS);
-    let held: Vec<Held> = (0..RUNS).map(|seed| run(disturbed, &draws, seed)).collect();
+    let held: Vec<Held> = (0..RUNS).map(|seed| run(disturbed, draws, seed)).collect();
     let part = |is: fn(&Held) -> bool| {
         let count = held.iter().filter(|one| is(one)).count();
         100.0 * count as f64 / RUNS as f64

@@ -6,7 +6,7 @@ use super::super::{Draws, two_sided_95};
 pub(super) struct Figure<'a> {
     rounds: usize,
     of: &'a dyn Fn(&[u64]) -> Option<f64>,
-    draws: Draws,
+    draws: &'static Draws,
     estimate: f64,
     /// The figures of all draws in ascending order, each with its probability.
     drawn: Vec<(f64, f64)>,

@@ -16,7 +16,7 @@ mod stopping;
 mod world;
 
 use super::rounds::{Rounds, Sums, Units};
-use super::{Statistic, resampled, share};
+use super::{Draws, Statistic, resampled, share};
 use hoptax_format::random::Random;
 use methods::{Figure, Method};
 use world::{Round, World};
@@ -92,6 +92,39 @@ fn coverage(
         }
     }
     seen
+}
+
+/// Collects the times of each round, for reading medians only. The median of any draw lies between the lowest
+/// and the highest median of a round. So times beyond them can be counted at the ends of this range, which
+/// changes no median and takes a fraction of the time.
+fn of_median(mut rounds: Vec<Vec<u64>>) -> Rounds {
+    let median = |times: &mut Vec<u64>| {
+        let middle = (times.len() - 1) / 2;
+        *times.select_nth_unstable(middle).1
+    };
+    let medians: Vec<u64> = rounds.iter_mut().map(median).collect();
+    let (low, high) = (*medians.iter().min().expect("rounds"), *medians.iter().max().expect("rounds"));
+    let mut samples = Vec::new();
+    for (round, times) in rounds.iter().enumerate() {
+        let below = times.iter().filter(|time| **time <= low).count() as u64;
+        let above = times.iter().filter(|time| **time >= high).count() as u64;
+        let between = times.iter().filter(|time| low < **time && **time < high);
+        samples.extend([(low, round, below), (high, round, above)]);
+        samples.extend(between.map(|time| (*time, round, 1)));
+    }
+    Rounds::of_samples(vec![0.0; rounds.len()], samples)
+}
+
+#[test]
+fn medians_of_draws_need_no_times_beyond_those_of_rounds() {
+    let mut random = Random::new(8);
+    let rounds: Vec<Vec<u64>> = (0..9).map(|_| World::Drift.round(&mut random, ADDED[0]).via).collect();
+    let times =
+        |(round, times): (usize, &Vec<u64>)| times.iter().map(|time| (*time, round, 1)).collect::<Vec<_>>();
+    let all = Rounds::of_samples(vec![0.0; 9], rounds.iter().enumerate().flat_map(times).collect());
+    let few = of_median(rounds);
+    let median = |of: &Rounds, drawn: &[u64]| of.reader(Statistic::P50).expect("times").of(drawn);
+    assert!(Draws::of(9).iter().all(|(drawn, _)| median(&all, drawn) == median(&few, drawn)));
 }
 
 /// The figures estimated in each model.

@@ -2,10 +2,11 @@
 //! found. Every two of three gateways are compared in the same rounds, and p-values are adjusted for the
 //! three pairs. docs/concepts/simulations.md states the figures.
 
-use super::super::{Contrast, Drawn, Draws, Rounds, Statistic, Units, holm};
-use super::RUNS;
+use super::super::{Contrast, Drawn, Draws, Statistic, Units, holm};
 use super::world::World;
+use super::{RUNS, of_median};
 use hoptax_format::random::Random;
+use std::mem::take;
 
 const ALPHA: f64 = 0.05;
 
@@ -17,10 +18,9 @@ const WORLDS: [World; 5] = [World::Skewed, World::Tail, World::Bursts, World::Ba
 fn p_values(world: World, draws: &Draws, random: &mut Random) -> [Vec<f64>; 2] {
     let rounds = draws.units();
     let units = Units::new(0..rounds as u32);
-    let made: Vec<[Vec<u64>; 4]> = (0..rounds).map(|_| world.gateways(random)).collect();
+    let mut made: Vec<[Vec<u64>; 4]> = (0..rounds).map(|_| world.gateways(random)).collect();
     let [one, two, three, slow] = [0, 1, 2, 3].map(|gateway: usize| {
-        let times = |round: usize| made[round][gateway].iter().map(move |time| (*time, round, 1));
-        let data = Rounds::of_samples(vec![0.0; rounds], (0..rounds).flat_map(times).collect());
+        let data = of_median(made.iter_mut().map(|round| take(&mut round[gateway])).collect());
         let reader = data.reader(Statistic::P50).expect("samples");
         Drawn::new(&units, draws, |drawn| reader.of(drawn)).expect("rounds")
     });
@@ -37,7 +37,7 @@ fn shares(world: World, rounds: usize) -> [f64; 2] {
     let (mut random, draws) = (Random::stream(17, world as u64), Draws::of(rounds));
     let mut called = [0; 2];
     for _ in 0..RUNS {
-        let [alike, slower] = p_values(world, &draws, &mut random);
+        let [alike, slower] = p_values(world, draws, &mut random);
         called[0] += u32::from(alike.iter().any(|p| *p < ALPHA));
         called[1] += u32::from(slower[1] < ALPHA && slower[2] < ALPHA);
     }

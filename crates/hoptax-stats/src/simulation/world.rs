@@ -100,10 +100,10 @@ impl World {
     /// request. The fourth list has the times of the third gateway if it adds 10 µs more.
     pub(super) fn gateways(self, random: &mut Random) -> [Vec<u64>; 4] {
         let shared = self.of_round(random);
-        let trial = |random: &mut Random, added_us| self.trial(random, shared, false, added_us);
-        let (one, two) = (trial(random, ADDED_US), trial(random, ADDED_US));
-        let slower = trial(&mut random.clone(), ADDED_US + 10.0);
-        [one, two, trial(random, ADDED_US), slower]
+        let trial = |random: &mut Random| self.trial(random, shared, false, ADDED_US);
+        let [one, two, three] = [(); 3].map(|()| trial(random));
+        let slower = three.iter().map(|time| time + 10_000).collect();
+        [one, two, three, slower]
     }
 
     /// Generates the request times of one trial, ns. `shared` is the factor of the round.

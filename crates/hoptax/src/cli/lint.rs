@@ -8,18 +8,23 @@ use comfy_table::{ContentArrangement, Table, presets};
 use hoptax_format::llm::Api;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::private::{self, TempDir};
+use hoptax_lab::concurrent::concurrently;
 use hoptax_lab::conformance;
 use hoptax_lab::legs::Legs;
 use hoptax_lab::packs::manifest::TlsUse;
 use hoptax_lab::packs::{Pack, PackSet, binary};
 use hoptax_plan::{ClientHttp2, units};
 use hoptax_record::Failure;
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Time without a message in the cases of silence, unless `--silence` says otherwise.
 const USUAL_SILENCE: Duration = Duration::from_secs(2);
+
+/// Maximum number of gateways whose answers are compared at the same time. This mostly waits.
+const AT_ONCE: usize = 4;
 
 /// Check that packs use equal settings and answer as direct does
 ///
@@ -157,15 +162,14 @@ impl Args {
         let work_dir = WorkDir::new(self.keep.as_deref())?;
         let exe = std::env::current_exe()
             .context("cannot find the running hoptax program; was its file moved or removed?")?;
-        let reports: Vec<Report> = chosen
-            .into_iter()
-            .map(|pack| {
-                if io::stderr().is_terminal() {
-                    eprintln!("{}: starting the gateway and sending requests …", pack.name());
-                }
-                lint::lint(pack, scope, self.legs(), &packs, &exe, work_dir.path())
-            })
-            .collect();
+        let at_once = if scope.has_settings() { 1 } else { AT_ONCE };
+        let (legs, directory) = (self.legs(), work_dir.path());
+        let reports: Vec<Report> = concurrently(at_once, &chosen, |pack| {
+            if io::stderr().is_terminal() {
+                eprintln!("{}: starting the gateway and sending requests …", pack.name());
+            }
+            lint::lint(pack, scope, legs, &packs, &exe, directory)
+        });
         self.print(&reports)?;
         Ok(match reports.iter().all(Report::is_good) {
             _ if reports.iter().any(|report| report.failure.is_some()) => Exit::Failed,
@@ -221,7 +225,7 @@ impl Args {
         refusal(pack, Legs { upstream, ..self.legs() })
     }
 
-    /// The packs that the user named, or all that are installed.
+    /// The packs that the user named, each once, or all that are installed.
     fn chosen<'p>(&self, packs: &'p PackSet) -> Result<Vec<&'p Pack>, BadInput> {
         if self.names.is_empty() {
             let is_chosen = |pack: &&Pack| binary::find(pack).is_some() && self.refusal(pack).is_none();
@@ -237,7 +241,8 @@ impl Args {
                 Err(BadInput(format!("there is no pack `{name}`; the packs are {known}")))
             }
         };
-        self.names.iter().map(find).collect()
+        let mut seen = BTreeSet::new();
+        self.names.iter().filter(|name| seen.insert(*name)).map(find).collect()
     }
 
     /// Prints the results. Prints the reasons why something was not checked as errors.

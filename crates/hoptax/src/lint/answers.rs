@@ -70,9 +70,9 @@ pub(super) fn compare(
     let name = pack.name();
     let plan = plan(&format!("name: \"{name}\", workers: 1"), "", legs, packs)?;
     let running = RunningGateway::start(&plan, packs, exe, &directory.join(format!("{name}-answers")))?;
-    let (facts, http) = (running.facts(), legs.clients);
-    let seen = conformance::observe(running.direct(), running.address(), &facts.change, http, PATIENCE);
-    let left_out = conformance::left_out(http).map(|(case, reason)| LeftOut { case, reason });
+    let facts = running.facts();
+    let seen = conformance::observe(running.direct(), running.address(), &facts.change, legs, PATIENCE);
+    let left_out = conformance::left_out(legs.clients).map(|(case, reason)| LeftOut { case, reason });
     let answers = answers(pack, &seen.map_err(failed)?, legs, left_out.collect());
     Ok((answers, facts.version.clone()))
 }

@@ -98,7 +98,7 @@ pub fn lint(pack: &Pack, scope: Scope, legs: Legs, packs: &PackSet, exe: &Path, 
         report.failure = Some(Failure { stage: Stage::Missing, message, detail: String::new() });
         return report;
     };
-    if matches!(scope, Scope::All | Scope::Settings) {
+    if scope.has_settings() {
         match settings(pack, legs, packs, exe, directory) {
             Ok((settings, version)) => (report.settings, report.version) = (Some(settings), version),
             Err(failure) => report.failure = Some(failure),

@@ -23,6 +23,11 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// True if settings are checked. This measures CPU time, which other gateways would change.
+    pub fn has_settings(self) -> bool {
+        matches!(self, Self::All | Self::Settings)
+    }
+
     /// What clients and the upstream exchange instead of requests and responses, in the words of the report.
     pub(super) fn messages(self) -> Option<&'static str> {
         match self {

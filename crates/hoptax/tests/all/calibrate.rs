@@ -13,8 +13,8 @@ use std::process::Output;
 const PLAN: &str = "\
 name: nightly
 gateways: [{ name: hop-l7, label: edge }]
-load: [{ loop: closed, connections: 32, duration: 300ms }]
-warmup: 100ms
+load: [{ loop: closed, connections: 32, requests: 1000, duration: 30s }]
+warmup: 50ms
 trials: 1
 idle: sleep
 ";

@@ -4,10 +4,11 @@
 use crate::findings::two_ports;
 use crate::load::{Upstream, case};
 use crate::origin::Origin;
-use crate::run::{report, run_to_success};
+use crate::run::measured;
 use crate::support::nginx::Nginx;
 use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::wire::Server;
+use hoptax_lab::concurrent::concurrently;
 use std::process::Command;
 
 const CHUNKS: [&str; 5] = ["--chunked", "--chunk-size", "1KiB", "--chunk-pause", "1ms"];
@@ -73,32 +74,33 @@ fn bytes_on_the_wire_include_the_framing() {
 #[test]
 fn gateways_are_measured_with_bodies_in_chunks() {
     needs!("nginx", "haproxy", "caddy");
-    for (chunked, pauses_us) in [("true", 0.0), ("{ chunk_size: 16KiB, pause: 2ms }", 6000.0)] {
-        let plan = format!(
-            "gateways: [hop-l4, hop-l7, nginx, haproxy, caddy]
+    let with_pauses = ("{ chunk_size: 16KiB, pause: 2ms }", 6000.0);
+    concurrently(2, &[("true", 0.0), with_pauses], |(chunked, pauses_us)| chunks_pass(chunked, *pauses_us));
+}
+
+/// Runs a plan with bodies in chunks. The pauses of a body take `pauses_us` in total.
+fn chunks_pass(chunked: &str, pauses_us: f64) {
+    let report = measured(&format!(
+        "gateways: [hop-l4, hop-l7, nginx, haproxy, caddy]
 target: {{ method: POST, path: /, body: {{ size: 64KiB, chunked: {chunked} }}, expect: {{ status: 200 }} }}
 load: [{{ loop: closed, connections: 2, requests: 40, duration: 60s }}]
 trials: 1
 warmup: 0s
 timeout: 30s
 "
-        );
-        let scratch = Scratch::new();
-        let directory = run_to_success(&scratch, &plan, &["--accept-void"]);
-        let report = report(&directory);
-        let cases = report["cases"].as_array().expect("cases");
-        assert_eq!(cases.len(), 6, "direct too");
-        for case in cases {
-            let counts = &case["counts"];
-            let ok = counts["ok"].as_u64().expect("a count");
-            assert!(ok >= 40 && counts["scheduled"] == ok, "{}: {counts}", case["gateway"]);
-            let requests = &case["ledger"]["requests_per_request"];
-            assert!((requests.as_f64().expect("a number") - 1.0).abs() < 0.05, "{case}");
-            let time = case["response_time"]["p50"]["estimate"].as_f64().expect("a time");
-            assert!(time >= pauses_us, "{}: {time} us", case["gateway"]);
-            let sent = case["bytes"]["sent"].as_u64().expect("a count");
-            assert!(sent > ok * (64 << 10) && sent < ok * (65 << 10), "{}: {sent}", case["gateway"]);
-        }
+    ));
+    let cases = report["cases"].as_array().expect("cases");
+    assert_eq!(cases.len(), 6, "direct too");
+    for case in cases {
+        let counts = &case["counts"];
+        let ok = counts["ok"].as_u64().expect("a count");
+        assert!(ok >= 40 && counts["scheduled"] == ok, "{}: {counts}", case["gateway"]);
+        let requests = &case["ledger"]["requests_per_request"];
+        assert!((requests.as_f64().expect("a number") - 1.0).abs() < 0.05, "{case}");
+        let time = case["response_time"]["p50"]["estimate"].as_f64().expect("a time");
+        assert!(time >= pauses_us, "{}: {time} us", case["gateway"]);
+        let sent = case["bytes"]["sent"].as_u64().expect("a count");
+        assert!(sent > ok * (64 << 10) && sent < ok * (65 << 10), "{}: {sent}", case["gateway"]);
     }
 }
 

@@ -6,6 +6,7 @@ use crate::findings::two_ports;
 use crate::support::PATIENCE;
 use crate::support::server::{Response, Server};
 use crate::world::{get, is_missing};
+use hoptax_lab::concurrent::concurrently;
 use hoptax_lab::features::{self, Credentials, FeatureVariables, TOKEN_REVIEW_PATH};
 use hoptax_lab::packs::binary;
 use hoptax_lab::render::{UpstreamAddress, Variables, render};
@@ -144,7 +145,8 @@ fn start(
 
 #[test]
 fn gateways_send_their_client_certificate() {
-    PACKS.into_iter().filter(|pack| !is_missing(pack)).for_each(sends_its_certificate);
+    let installed: Vec<&str> = PACKS.into_iter().filter(|pack| !is_missing(pack)).collect();
+    concurrently(4, &installed, |pack| sends_its_certificate(pack));
 }
 
 #[test]

@@ -65,10 +65,10 @@ fn answering(bytes: &'static [u8]) -> SocketAddr {
 
 #[test]
 fn connections_beyond_the_limit_of_haproxy_are_named() {
-    let (upstream, scratch) = (Upstream::start(&[]), Scratch::new());
+    let (upstream, scratch) = (Upstream::start(&["--delay", "20ms"]), Scratch::new());
     let haproxy = Haproxy::with_at_most(20, upstream.address(), &scratch);
     let url = haproxy.url();
-    let loaded = Loaded::new(&[&url, "-c", "40", "-d", "1s", "--timeout", "3s"]);
+    let loaded = Loaded::new(&[&url, "-c", "40", "-d", "600ms", "--timeout", "1500ms"]);
     assert_eq!(loaded.case["connections"]["unanswered"], 20, "{}", loaded.case["connections"]);
     assert_eq!(loaded.case["connections"]["responses"]["min"], 0);
     assert!(loaded.case["connections"]["responses"]["max"].as_u64() > Some(3));
@@ -172,17 +172,27 @@ fn while_stopped(url: &str, args: &[&str], stopped: impl Fn(u32) -> u32) -> Load
 
 #[test]
 fn a_server_that_stalls_is_told_from_a_generator_that_stalls() {
-    let upstream = Upstream::start(&[]);
-    let url = upstream.url();
-    for args in [&["-c", "1"][..], &["-c", "4", "--rate", "200/s"]] {
-        let served = while_stopped(&url, args, |_| upstream.pid());
+    let server_stalls = |args: &[&str]| {
+        let upstream = Upstream::start(&["--delay", "2ms"]);
+        let served = while_stopped(&upstream.url(), args, |_| upstream.pid());
         served.warns("No response arrived for 1.");
         let warnings = served.case["warnings"].to_string();
         assert!(!warnings.contains("--cpus") && !warnings.contains("service times"), "{warnings}");
-        let generated = while_stopped(&url, args, |generator| generator);
+    };
+    let generator_stalls = |args: &[&str]| {
+        let upstream = Upstream::start(&["--delay", "2ms"]);
+        let generated = while_stopped(&upstream.url(), args, |generator| generator);
         generated.warns("The generator did not run for 1.");
         assert!(!generated.case["warnings"].to_string().contains("No response arrived"));
-    }
+    };
+    let loads = [&["-c", "1"][..], &["-c", "4", "--rate", "200/s"]];
+    // The loads leave the CPUs mostly idle, so they do not disturb each other.
+    std::thread::scope(|scope| {
+        for args in loads {
+            scope.spawn(move || server_stalls(args));
+            scope.spawn(move || generator_stalls(args));
+        }
+    });
 }
 
 #[test]
@@ -218,6 +228,7 @@ fn a_plan_whose_direct_is_refused_ends_after_verification() {
     assert_eq!(trials(&run_directory(&scratch)).len(), 0);
     // If the plan expects this status, it is measured.
     let expecting = plan.replace("load:", "target: { path: /, expect: { status: 401 } }\nload:");
+    let expecting = expecting.replace("duration: 200ms", "requests: 100, duration: 20s");
     run_to_success(&Scratch::new(), &expecting, &["--accept-void"]);
 }
 

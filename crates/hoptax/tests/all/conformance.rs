@@ -9,6 +9,7 @@ use hoptax_format::Address;
 use hoptax_format::spec::HttpVersion;
 use hoptax_host::tree::descendants;
 use hoptax_lab::Driver as _;
+use hoptax_lab::concurrent::concurrently;
 use hoptax_lab::conformance::{
     ANTHROPIC_CASES, EVENTS_CASES, GrpcUpstream, MessagesCase, MessagesUpstream, OPENAI_CASES, Seen,
     WEBSOCKET_CASES, mismatches, observe, observe_calls, observe_messages,
@@ -22,6 +23,9 @@ use std::time::Duration;
 
 /// Packs whose gateways the set-up installs. The test must always check these packs.
 const INSTALLED: [&str; 3] = ["nginx", "haproxy", "envoy"];
+
+/// Number of gateways that a test compares at the same time. The tests mostly wait.
+const AT_ONCE: usize = 4;
 
 /// HTTP/2 from clients, and HTTP/1.1 to the upstream.
 const OVER_HTTP2: Legs = Legs { clients: HttpVersion::Http2, upstream: HttpVersion::Http11 };
@@ -50,7 +54,6 @@ fn every_installed_gateway_differs_from_direct_as_its_pack_lists_and_listens_on_
     compare_all(Legs::with_http1_upstream(HttpVersion::Http11), |_| true);
 }
 
-/// Several gateways never answer some of these requests, so each of these waits ends soon.
 #[test]
 fn nginx_haproxy_and_envoy_differ_over_http2_as_their_packs_list() {
     compare_all(OVER_HTTP2, |pack| INSTALLED.contains(&pack));
@@ -65,17 +68,16 @@ fn further_gateways_differ_over_http2_as_their_packs_list() {
 
 #[test]
 fn haproxy_and_envoy_differ_with_http2_to_the_upstream_as_their_packs_list() {
-    for clients in [HttpVersion::Http11, HttpVersion::Http2] {
-        let legs = Legs { clients, upstream: HttpVersion::Http2 };
+    concurrently(2, &[HttpVersion::Http11, HttpVersion::Http2], |clients| {
+        let legs = Legs { clients: *clients, upstream: HttpVersion::Http2 };
         compare_all(legs, |pack| ["haproxy", "envoy"].contains(&pack));
-    }
+    });
 }
 
 /// Compares every installed gateway that is chosen and speaks these versions of HTTP.
 fn compare_all(legs: Legs, is_chosen: impl Fn(&str) -> bool) {
     let http = legs.clients;
     let upstream_http2 = legs.upstream == HttpVersion::Http2;
-    let patience = if http == HttpVersion::Http2 { Duration::from_secs(3) } else { PATIENCE };
     let must_run = || INSTALLED.into_iter().filter(|pack| is_chosen(pack));
     let missing = must_run().filter(|pack| is_missing(pack)).count();
     let packs = crate::world::packs();
@@ -91,44 +93,46 @@ fn compare_all(legs: Legs, is_chosen: impl Fn(&str) -> bool) {
         .filter(|name| is_chosen(name))
         .collect();
     assert!(names.len() + missing >= must_run().count(), "{names:?}");
-    let gateway = |name: &&str| Gateway {
-        label: (*name).to_owned(),
-        kind: GatewayKind::Pack {
-            pack: (*name).to_owned(),
-            workers: 1,
-            features: packs.get(name).expect("listed").required_features(),
-            instances: None,
-            driver: Default::default(),
-            upstream_http2,
-        },
+    let wrong = concurrently(AT_ONCE, &names, |name| mismatches_of(name, legs)).concat();
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// What contradicts the list of an installed pack, in words. The gateway has an upstream of its own.
+fn mismatches_of(name: &str, legs: Legs) -> String {
+    // Several gateways never answer some requests over HTTP/2, so each of these waits ends soon.
+    let is_http2 = legs.clients == HttpVersion::Http2;
+    let patience = if is_http2 { Duration::from_secs(3) } else { PATIENCE };
+    let packs = crate::world::packs();
+    let pack = packs.get(name).expect("installed");
+    let kind = GatewayKind::Pack {
+        pack: name.to_owned(),
+        workers: 1,
+        features: pack.required_features(),
+        instances: None,
+        driver: Default::default(),
+        upstream_http2: legs.upstream == HttpVersion::Http2,
     };
-    let mut plan = running_plan(names.iter().map(gateway).collect());
-    plan.load[0].http = http;
+    let mut plan = running_plan(vec![Gateway { label: name.to_owned(), kind }]);
+    plan.load[0].http = legs.clients;
     let run = tempfile::tempdir().expect("a directory");
     let mut driver = driver_for(&plan, run.path());
     let upstream = started(driver.start_upstream());
-    let mut wrong = String::new();
-    for gateway in &plan.gateways {
-        let service = started(driver.start_gateway(gateway, &upstream.0.endpoints()));
-        let root = service.0.process().expect("watched").pid;
-        let sockets = listening(descendants(root));
-        assert!(sockets.contains(&service.0.addresses()[0].to_string()), "{}: {sockets:?}", gateway.label);
-        for socket in &sockets {
-            assert!(socket.starts_with("127."), "{} listens on {socket}", gateway.label);
-        }
-        let change = &service.0.facts().change;
-        let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, http, patience);
-        let seen = seen.expect("direct answers");
-        let listed = &packs.get(&gateway.label).expect("there").manifest().differences;
-        let mismatches = mismatches(&seen, listed, legs);
-        if !mismatches.is_empty() {
-            for mismatch in mismatches {
-                wrong += &format!("{}: {mismatch}\n", gateway.label);
-            }
-            wrong += &format!("{}, seen in all:\ndifferences:\n{}", gateway.label, as_yaml(&seen, legs));
-        }
+    let service = started(driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints()));
+    let root = service.0.process().expect("watched").pid;
+    let sockets = listening(descendants(root));
+    assert!(sockets.contains(&service.0.addresses()[0].to_string()), "{name}: {sockets:?}");
+    for socket in &sockets {
+        assert!(socket.starts_with("127."), "{name} listens on {socket}");
     }
-    assert!(wrong.is_empty(), "{wrong}");
+    let change = &service.0.facts().change;
+    let seen = observe(upstream.0.addresses()[0], service.0.addresses()[0], change, legs, patience);
+    let seen = seen.expect("direct answers");
+    let mismatches = mismatches(&seen, &pack.manifest().differences, legs);
+    if mismatches.is_empty() {
+        return String::new();
+    }
+    let wrong: String = mismatches.iter().map(|mismatch| format!("{name}: {mismatch}\n")).collect();
+    format!("{wrong}{name}, seen in all:\ndifferences:\n{}", as_yaml(&seen, legs))
 }
 
 /// The least that an HTTP/2 hop can do has no difference, except that it must answer something. On the way to
@@ -140,7 +144,8 @@ fn hop_h2_differs_only_in_trailers_on_the_way_to_http1() {
         ("request-trailers", "the upstream did not see the trailer `x-hoptax-trailer`"),
         ("response-trailers", "the trailer `x-hoptax-trailer` is missing"),
     ];
-    for (upstream_http, lost) in [(HttpVersion::Http2, &[][..]), (HttpVersion::Http11, &lost[..])] {
+    let upstreams = [(HttpVersion::Http2, &[][..]), (HttpVersion::Http11, &lost[..])];
+    concurrently(2, &upstreams, |&(upstream_http, lost)| {
         let kind = GatewayKind::Http2Hop { upstream: upstream_http, delay: None };
         let mut plan = running_plan(vec![Gateway { label: "hop-h2".to_owned(), kind }]);
         plan.load[0].http = HttpVersion::Http2;
@@ -149,18 +154,20 @@ fn hop_h2_differs_only_in_trailers_on_the_way_to_http1() {
         let upstream = started(driver.start_upstream());
         let hop = started(driver.start_gateway(&plan.gateways[0], &upstream.0.endpoints()));
         let (direct, change) = (upstream.0.addresses()[0], &hop.0.facts().change);
-        let seen = observe(direct, hop.0.addresses()[0], change, HttpVersion::Http2, PATIENCE);
+        let legs = Legs { clients: HttpVersion::Http2, upstream: upstream_http };
+        let seen = observe(direct, hop.0.addresses()[0], change, legs, PATIENCE);
         let seen = seen.expect("direct keeps every rule");
         assert_eq!(seen.len(), 36);
         assert_eq!(differences(&seen), [&[close][..], lost].concat(), "{upstream_http:?}");
-    }
+    });
 }
 
 #[test]
 fn hops_pass_on_calls_as_they_are() {
     let http2 = GatewayKind::Http2Hop { upstream: HttpVersion::Http2, delay: None };
-    for (label, kind) in [("hop-h2", http2), ("hop-l4", GatewayKind::Hop(HopKind::L4))] {
-        let mut plan = running_plan(vec![Gateway { label: label.to_owned(), kind }]);
+    let hops = [("hop-h2", http2), ("hop-l4", GatewayKind::Hop(HopKind::L4))];
+    concurrently(2, &hops, |(label, kind)| {
+        let mut plan = running_plan(vec![Gateway { label: (*label).to_owned(), kind: kind.clone() }]);
         plan.load[0].http = HttpVersion::Http2;
         let run = tempfile::tempdir().expect("a directory");
         let mut driver = driver_for(&plan, run.path());
@@ -171,7 +178,7 @@ fn hops_pass_on_calls_as_they_are() {
         let seen = seen.expect("the upstream keeps every rule");
         assert_eq!(seen.len(), 20);
         assert_eq!(differences(&seen), [], "{label}");
-    }
+    });
 }
 
 #[test]
@@ -209,15 +216,16 @@ fn nginx_haproxy_and_envoy_pass_on_events_websockets_and_tokens_as_their_packs_l
     if packs.is_empty() {
         return;
     }
-    for (option, count) in [
+    let scopes = [
         ("--events", " with server-sent events: 11 cases, "),
         ("--websocket", " over WebSocket: 18 cases, "),
         ("--llm", " with OpenAI's chat completions: 31 cases, "),
         ("--llm=anthropic", " with Anthropic's messages: 3 cases, "),
-    ] {
+    ];
+    concurrently(2, &scopes, |&(option, count)| {
         let reported = succeed(hoptax().args(["lint", option]).args(&packs));
         assert_eq!(reported.matches(count).count(), packs.len(), "{reported}");
-    }
+    });
 }
 
 #[test]

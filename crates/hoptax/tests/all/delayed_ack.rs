@@ -28,7 +28,7 @@ fn two_segments() -> SocketAddr {
 fn a_delayed_acknowledgement_is_named() {
     let plan = format!(
         "upstream: {{ url: 'http://{}' }}\ngateways: [hop-l4]\n\
-         load: [{{ loop: closed, connections: 2, duration: 1s }}]\ntrials: 1\nwarmup: 0s\n",
+         load: [{{ loop: closed, connections: 2, duration: 600ms }}]\ntrials: 1\nwarmup: 0s\n",
         two_segments()
     );
     let report = measured(&plan);

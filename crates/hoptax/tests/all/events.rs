@@ -83,15 +83,15 @@ gateways:
   - { name: haproxy, features: [{ routes: 5 }] }
   - { name: envoy, features: [{ routes: 5 }] }
 load:
-  - { loop: open, rate: 200/s, connections: 4, duration: 5s }
+  - { loop: open, rate: 200/s, connections: 4, duration: 4s }
 trials: 1
 warmup: 100ms
 events:
-  - { at: 300ms, do: reload, gateway: nginx }
-  - { at: 300ms, do: reload, gateway: envoy }
-  - { at: 600ms, do: change-route, route: first }
-  - { at: 1200ms, do: restart-upstream, instance: 1, down: 100ms }
-  - { at: 1900ms, do: restart-gateway }
+  - { at: 200ms, do: reload, gateway: nginx }
+  - { at: 200ms, do: reload, gateway: envoy }
+  - { at: 500ms, do: change-route, route: first }
+  - { at: 1000ms, do: restart-upstream, instance: 1, down: 100ms }
+  - { at: 1500ms, do: restart-gateway }
 ";
     let (_, directory) = run_without_stall(&scratch, plan, &["--accept-void"]);
     let trials = trials(&directory);
@@ -162,12 +162,12 @@ fn metrics_are_read_once_per_event() {
     ];
     altered(&packs, "nginx", "logged", &changes);
     let plan = "gateways: [logged, { name: logged, label: scraped }]
-load: [{ loop: open, rate: 100/s, connections: 2, duration: 1s }]
+load: [{ loop: open, rate: 100/s, connections: 2, duration: 600ms }]
 trials: 1
-warmup: 100ms
+warmup: 50ms
 events:
-  - { at: 200ms, do: scrape, gateway: scraped }
-  - { at: 600ms, do: scrape, gateway: scraped }
+  - { at: 100ms, do: scrape, gateway: scraped }
+  - { at: 300ms, do: scrape, gateway: scraped }
 ";
     run(&scratch, plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
     let trials = trials(&run_directory(&scratch));
@@ -191,10 +191,10 @@ fn metrics_that_cannot_be_read_are_reported_with_their_event() {
     let packs = scratch.path().join("packs");
     altered(&packs, "nginx", "silent", &[("gateway.yaml", "metrics: /stub_status", "metrics: /none")]);
     let plan = "gateways: [silent]
-load: [{ loop: open, rate: 100/s, connections: 2, duration: 1s }]
+load: [{ loop: open, rate: 100/s, connections: 2, duration: 500ms }]
 trials: 1
-warmup: 100ms
-events: [{ at: 200ms, do: scrape }]
+warmup: 50ms
+events: [{ at: 100ms, do: scrape }]
 ";
     run(&scratch, plan, &["--accept-void", "--packs", packs.to_str().expect("text")]);
     let document = report(&run_directory(&scratch));
@@ -212,7 +212,7 @@ fn a_route_that_never_answers_is_reported_with_its_event() {
         %}nonsense;\n{% endif %}";
     altered(&packs, "nginx", "spoilt", &[("nginx.conf.j2", "daemon off;\n", nonsense)]);
     let plan = "gateways: [{ name: spoilt, features: [{ routes: 2 }] }]
-load: [{ loop: open, rate: 100/s, connections: 2, duration: 2s }]
+load: [{ loop: open, rate: 200/s, connections: 2, duration: 1s }]
 trials: 1
 warmup: 0s
 events:

@@ -83,27 +83,45 @@ const GATEWAYS: &[(&str, &str)] = &[
     ("llm-translation", "nginx"),
     ("mix", "haproxy"),
     ("price-of-features", "nginx,nginx.gzip"),
-    ("quickstart", "hop-l7,envoy"),
+    ("quickstart", "hop-l7,nginx"),
     ("sse", "nginx"),
     ("websocket", "haproxy"),
 ];
 
+/// Settings of plans with long streams, or with low rates. They keep the plan's kind of traffic.
+const SHORTER: &[(&str, &[&str])] = &[
+    ("capacity", &["load.0.search.to=4000/s", "load.0.search.bounds=[10ms, 100ms]"]),
+    ("llm-pause", &["upstream.llm.tokens=100", "target.llm.pause.time=300ms"]),
+    ("llm-streams", &["upstream.llm.gap=5ms"]),
+    ("sse", &["upstream.events.gap=10ms"]),
+];
+
 /// Number of tests that share the example plans.
-const PARTS: usize = 3;
+const PARTS: usize = 5;
 
 #[test]
-fn every_first_example_plan_of_three_runs() {
+fn every_first_example_plan_of_five_runs() {
     plans_run(0);
 }
 
 #[test]
-fn every_second_example_plan_of_three_runs() {
+fn every_second_example_plan_of_five_runs() {
     plans_run(1);
 }
 
 #[test]
-fn every_third_example_plan_of_three_runs() {
+fn every_third_example_plan_of_five_runs() {
     plans_run(2);
+}
+
+#[test]
+fn every_fourth_example_plan_of_five_runs() {
+    plans_run(3);
+}
+
+#[test]
+fn every_fifth_example_plan_of_five_runs() {
+    plans_run(4);
 }
 
 /// Runs one of [`PARTS`] parts of the example plans.
@@ -135,13 +153,14 @@ fn plans_run(part: usize) {
         let scratch = Scratch::new();
         let mut command = hoptax();
         command.arg("run").arg(&path).arg("--out").arg(scratch.path()).arg("--accept-void");
-        let chosen = GATEWAYS.iter().find(|(plan, _)| path.file_stem().is_some_and(|name| name == *plan));
+        let is_plan = |plan: &str| path.file_stem().is_some_and(|name| name == plan);
+        let chosen = GATEWAYS.iter().find(|(plan, _)| is_plan(plan));
         command.args(chosen.iter().flat_map(|(_, gateways)| ["--only", *gateways]));
         // Remove the budgets, because a run with one round of 200 ms cannot meet them.
         let measures_starts = text_of_plan.lines().any(|line| line.starts_with("start: "));
         let short: &[&str] = match measures_starts {
             true => &["start.times=1", "start.for=300ms"],
-            false => &["trials=1", "warmup=100ms"],
+            false => &["trials=1", "warmup=30ms"],
         };
         for set in short.iter().chain(&["pause=0s", "budget=[]"]) {
             command.args(["--set", set]);
@@ -168,7 +187,10 @@ fn plans_run(part: usize) {
                 _ if measures_starts => vec![],
                 // Each request lasts as long as its pause.
                 _ if text_of_plan.contains(" pause: {") => vec!["requests=8", "duration=60s"],
-                _ if text_of_plan.contains("rate: 5/s") => vec!["requests=10", "duration=60s"],
+                _ if text_of_plan.contains("rate: 5/s") => {
+                    vec!["rate=20/s", "requests=10", "duration=60s"]
+                }
+                _ if text_of_plan.contains("rate: 100/s") => vec!["requests=30", "duration=60s"],
                 _ => vec!["requests=150", "duration=60s"],
             };
             for short in short {
@@ -187,6 +209,8 @@ fn plans_run(part: usize) {
             // Measure only one point of each sweep in this plan.
             command.args(["--set", "load.0.connections=8", "--set", "load.1.connections=8"]);
         }
+        let shorter = SHORTER.iter().filter(|(plan, _)| is_plan(plan)).flat_map(|(_, sets)| *sets);
+        command.args(shorter.flat_map(|set| ["--set", *set]));
         let name = path.display();
         let (_, directory) = repeat_if_stalled(|| {
             let output = command.output().expect("hoptax runs");

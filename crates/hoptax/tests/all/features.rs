@@ -9,6 +9,7 @@ use crate::support::{PATIENCE, Scratch, wait_until};
 use crate::world::{Running, driver_for, pack_gateway, packs, running_plan, started};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use hoptax_format::spec::{ClientCertificate, TargetSpec, TlsSpec, TlsVersion};
+use hoptax_lab::concurrent::concurrently;
 use hoptax_lab::features::{CORS_ORIGIN, Change, Credentials, KEY_HEADER, REQUEST_ID_HEADER};
 use hoptax_lab::features::{REQUEST_REMOVED, REQUEST_SET, RESPONSE_REMOVED, RESPONSE_SET};
 use hoptax_lab::process::ProcessDriver;
@@ -346,12 +347,14 @@ fn prove_all(pack: &str) {
     let offered = &packs.get(pack).expect("a pack").manifest().features;
     assert!(offered.len() >= 15, "{pack}: {offered:?}");
     // Tests in `token_review` and `features_envoy` prove token reviews.
-    for feature in offered.iter().filter(|name| *name != "token-review") {
+    let proved: Vec<&str> =
+        offered.iter().map(String::as_str).filter(|name| *name != "token-review").collect();
+    concurrently(2, &proved, |feature| {
         prove(pack, Profile::Equalised, feature);
-        if DIFFER_BY_PROFILE.contains(&feature.as_str()) {
+        if DIFFER_BY_PROFILE.contains(feature) {
             prove(pack, Profile::Stock, feature);
         }
-    }
+    });
 }
 
 /// Enables all features that do not exclude each other at once, and proves them.
@@ -458,7 +461,8 @@ fn envoy_has_the_features_of_the_others() {
     needs!("envoy");
     let features = "key-auth basic-auth jwt-hs256 jwt-rs256 rate-limit tls mtls upstream-tls header-rewrite \
          path-rewrite cors gzip request-id ip-allow";
-    features.split(' ').for_each(|feature| prove("envoy", Profile::Equalised, feature));
+    let features: Vec<&str> = features.split(' ').collect();
+    concurrently(2, &features, |feature| prove("envoy", Profile::Equalised, feature));
     ["gzip", "request-id"].into_iter().for_each(|feature| prove("envoy", Profile::Stock, feature));
 }
 
@@ -482,9 +486,9 @@ fn a_run_measures_nginx_bare_and_with_each_feature() {
     needs!("nginx");
     let scratch = Scratch::new();
     let plan = "gateways: [{ name: nginx, features: each }]
-load: [{ loop: closed, connections: 4, requests: 400, duration: 60s }]
+load: [{ loop: closed, connections: 4, requests: 100, duration: 60s }]
 trials: 1
-warmup: 100ms
+warmup: 0s
 upstream: { instances: 2, body: 1KiB }
 ";
     let directory = run_to_success(&scratch, plan, &["--accept-void"]);

@@ -11,6 +11,7 @@ mod world;
 use crate::support::{Scratch, skip};
 use crate::world::is_missing;
 use hoptax_format::spec::ProxyProtocol;
+use hoptax_lab::concurrent::concurrently;
 use hoptax_lab::packs::binary;
 use hoptax_plan::{AccessLog, Feature, JwtAlgorithm, Profile, RoutePosition};
 use proofs::prove;
@@ -68,22 +69,19 @@ fn offered(pack: &str) -> Vec<String> {
 
 fn prove_every_feature(pack: &str) {
     let offered = offered(pack);
-    let mut proved = BTreeSet::new();
-    for set in sets() {
-        let set: Vec<_> =
-            set.into_iter().filter(|one| offered.iter().any(|name| name == one.name())).collect();
-        if set.is_empty() {
-            continue;
-        }
+    let is_offered = |one: &Feature| offered.iter().any(|name| name == one.name());
+    let sets = sets().into_iter().map(|set| set.into_iter().filter(is_offered).collect::<Vec<_>>());
+    let sets: Vec<_> = sets.filter(|set| !set.is_empty()).collect();
+    concurrently(2, &sets, |set| {
         let balanced = set.iter().any(|one| matches!(one, Feature::RoundRobin { .. }));
         let gateway =
-            Extra::start(pack, &set, if balanced { 2 } else { 1 }, Profile::Equalised, AccessLog::Off);
-        for feature in &set {
+            Extra::start(pack, set, if balanced { 2 } else { 1 }, Profile::Equalised, AccessLog::Off);
+        for feature in set {
             prove(&gateway, *feature);
-            proved.insert(feature.name().to_owned());
         }
         gateway.listens_on_loopback_alone();
-    }
+    });
+    let proved: BTreeSet<String> = sets.iter().flatten().map(|one| one.name().to_owned()).collect();
     // Tests in `client_certificate.rs` prove the feature `upstream-tls`.
     let here = offered.into_iter().filter(|name| name != "upstream-tls").collect();
     assert_eq!(proved, here, "{pack}: every feature has its proof");
@@ -92,7 +90,8 @@ fn prove_every_feature(pack: &str) {
 /// Checks a gateway without features in both profiles. It must pass answers unchanged, cache nothing, listen
 /// on loopback only, and stop completely.
 fn assert_bare_route_works(pack: &str) {
-    for (profile, access_log) in [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)] {
+    let both = [(Profile::Stock, AccessLog::File), (Profile::Equalised, AccessLog::Off)];
+    concurrently(2, &both, |&(profile, access_log)| {
         let gateway = Extra::start(pack, &[], 1, profile, access_log);
         let what = format!("{pack} {profile:?}");
         let mut seen = BTreeSet::new();
@@ -123,7 +122,7 @@ fn assert_bare_route_works(pack: &str) {
         }
         gateway.listens_on_loopback_alone();
         gateway.stop();
-    }
+    });
 }
 
 /// Two tests of each gateway. The function before its name notes why it cannot be tested.

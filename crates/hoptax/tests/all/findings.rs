@@ -92,7 +92,7 @@ fn each_fault_is_found_only_where_it_was_planted() {
 gateways:
 {gateways}target: {{ path: /, expect: {{ body: {{ equals: hello }} }} }}
 load: [{{ loop: open, rate: 1000/s, connections: 16, duration: 300ms }}]
-trials: 3
+trials: 2
 warmup: 100ms
 ",
         upstreams[0].port()
@@ -157,7 +157,7 @@ fn shipped_defaults_are_found() {
     assert!(version < vec![1, 29, 7], "this test needs an older nginx");
     let plan = "profile: stock
 gateways: [nginx, haproxy]
-load: [{ loop: closed, connections: 8, duration: 300ms }]
+load: [{ loop: open, rate: 1000/s, connections: 8, duration: 300ms }]
 trials: 1
 warmup: 100ms
 ";
@@ -186,7 +186,7 @@ fn connections_that_end_after_some_requests_are_found() {
 gateways:
   - {{ name: external, label: keeps, url: \"http://{}\" }}
   - {{ name: external, label: recycles, url: \"http://{}\" }}
-load: [{{ loop: closed, connections: 4, duration: 300ms }}]
+load: [{{ loop: closed, connections: 4, requests: 2000, duration: 20s }}]
 trials: 2
 warmup: 0s
 ",

@@ -157,9 +157,9 @@ fn a_server_sends_and_receives_streams() {
         ("Chat", "both-ways", [20, 20]),
     ] {
         for pace in [&paced[..], &paced[..2]] {
-            let result = peer.load(method, 80, &[&["--grpc-kind", kind, "-b", "hello"][..], pace].concat());
-            assert_statuses(&result, 80, &["OK"]);
-            assert_messages(&result, 80 * sent, 80 * received);
+            let result = peer.load(method, 32, &[&["--grpc-kind", kind, "-b", "hello"][..], pace].concat());
+            assert_statuses(&result, 32, &["OK"]);
+            assert_messages(&result, 32 * sent, 32 * received);
         }
     }
     // Messages that are larger than a window.

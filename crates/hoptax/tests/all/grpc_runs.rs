@@ -19,9 +19,9 @@ fn calls_pass_through_hops_and_gateways() {
             "upstream: {{ body: {body} }}
 gateways: [{}]
 {TARGET}
-load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }}]
+load: [{{ loop: closed, connections: 2, http: 2, streams: [1, 8], requests: 200, duration: 60s }}]
 trials: 1
-warmup: 100ms
+warmup: 20ms
 ",
             [&["hop-l4", "hop-h2"][..], packs.as_slice()].concat().join(", ")
         ));
@@ -53,7 +53,9 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         ("loses", Wrong { lose_trailers_every: Some(7), ..right() }, &["grpc-failed", "trailers-lost"]),
     ];
     let servers: Vec<(&str, Wrong)> = plants.iter().map(|(label, wrong, _)| (*label, *wrong)).collect();
-    let load = "load: [{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }]\ntrials: 2\n";
+    let load = "load: [{ loop: closed, connections: 2, http: 2, streams: 8, requests: 300, duration: 60s }]
+trials: 2
+";
     let report = measured_through(&servers, right(), &format!("{TARGET}\n{load}"));
     let none: &[&str] = &[];
     let expected = plants.iter().map(|(label, _, codes)| (*label, *codes));

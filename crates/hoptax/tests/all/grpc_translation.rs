@@ -25,7 +25,7 @@ fn translated_calls_succeed() {
     let scratch = Scratch::new();
     scratch.file("echo.proto", PROTO);
     let plan = include_str!("../../../../plans/features/grpc-translation.yaml");
-    let sets = ["trials=2", "warmup=100ms", "load.0.rate=200/s", "load.0.duration=500ms"];
+    let sets = ["trials=1", "warmup=20ms", "load.0.rate=200/s", "load.0.duration=400ms"];
     let sets: Vec<&str> = sets.into_iter().flat_map(|set| ["--set", set]).chain(["--accept-void"]).collect();
     let report = report(&run_to_success(&scratch, plan, &sets));
     for gateway in ["direct", "envoy", "envoy-web", "envoy-json"] {
@@ -53,9 +53,9 @@ fn streams_of_servers_can_be_grpc_web() {
         "upstream: { body: 100B }
 gateways: [{ name: envoy, features: [grpc-web] }]
 target: { grpc: { service: echo.Echo, method: Watch, kind: server-stream, messages: 5, message: 100B } }
-load: [{ loop: closed, connections: 2, http: 2, streams: 4, duration: 400ms }]
+load: [{ loop: closed, connections: 2, http: 2, streams: 4, requests: 100, duration: 60s }]
 trials: 1
-warmup: 100ms
+warmup: 20ms
 ",
     );
     for case in cases(&report) {

@@ -9,6 +9,10 @@ use crate::support::Scratch;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Number of pages that are followed at a time. Their commands mostly wait for gateways and for rates.
+const AT_ONCE: usize = 3;
 
 #[derive(Debug, PartialEq)]
 enum Step {
@@ -58,6 +62,15 @@ pub(crate) fn shortened(text: &str) -> String {
     short + warmup + if is_limited { "" } else { "time: 2s\n" }
 }
 
+/// Limits the requests of closed loops, which would use all CPUs for the whole duration.
+fn limited(plan: &str) -> String {
+    let limit = |line: &str| {
+        let duration = if line.contains("duration: ") { "" } else { "duration: 300ms, " };
+        line.replace("loop: closed, ", &format!("loop: closed, requests: 1000, {duration}")) + "\n"
+    };
+    plan.lines().map(limit).collect()
+}
+
 /// Shortens the measurement of a command, as [`shortened`] does in a plan.
 fn shortened_line(line: &str) -> String {
     let passes = if line.starts_with("hoptax profile ") { " --passes 1 --for 500ms" } else { "" };
@@ -84,7 +97,7 @@ fn follow(page: &Path) -> usize {
             Step::File { name, text } => {
                 let path = scratch.path().join(name);
                 std::fs::create_dir_all(path.parent().expect("below the directory")).expect("made");
-                std::fs::write(path, shortened(&text)).expect("written");
+                std::fs::write(path, limited(&shortened(&text))).expect("written");
             }
             Step::Type(block) => {
                 for line in block.lines().filter(|line| !line.is_empty()) {
@@ -120,8 +133,18 @@ fn pages() -> Vec<PathBuf> {
 #[test]
 fn commands_on_pages_work() {
     needs!("nginx", "haproxy", "envoy");
-    let lines: usize = pages().iter().map(|page| follow(page)).sum();
-    assert!(lines >= 20, "{lines} lines");
+    let pages = pages();
+    let (next, lines) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(page) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    lines.fetch_add(follow(page), Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert!(lines.into_inner() >= 20);
 }
 
 #[test]
@@ -140,6 +163,9 @@ fn shortening_changes_only_durations() {
                  duration: 300ms\n\
                  trials: 2\nwarmup: 50ms\n";
     assert_eq!(shortened(plan), short);
+    let closed = "load:\n  - { loop: closed, connections: 1 }\n";
+    let short = "load:\n  - { loop: closed, requests: 1000, duration: 300ms, connections: 1 }\n";
+    assert_eq!(limited(closed), short);
     assert_eq!(shortened("name: template\n"), "name: template\n");
     let line = "hoptax run a.yaml --only nginx --set time=30s";
     assert_eq!(shortened_line(line), "hoptax run a.yaml --only nginx --set time=2s");

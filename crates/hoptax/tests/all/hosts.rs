@@ -131,15 +131,18 @@ fn three_machines_are_measured_over_ssh() {
         assert_eq!(versions.keys().collect::<Vec<_>>(), [at_upstream]);
     }
 
-    // The next command finds the copy.
-    let hosts = network.hoptax(&["hosts", "plan.yaml", "--json"]).output().expect("it runs");
+    // The next command finds the copy. With two hosts, it measures only one leg.
+    let lines = plan.lines().filter(|line| !line.starts_with("  app: "));
+    let two: String = lines.map(|line| line.replace("upstream: app", "upstream: edge") + "\n").collect();
+    network.scratch.file("two.yaml", &two);
+    let hosts = network.hoptax(&["hosts", "two.yaml", "--json"]).output().expect("it runs");
     assert!(!text(&hosts.stderr).contains("copying"), "{}", text(&hosts.stderr));
     let hosts: Json = serde_json::from_slice(&hosts.stdout).expect("JSON");
     let names: Vec<&str> =
         hosts["hosts"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
-    assert_eq!(names, ["app", "client", "edge"]);
-    assert_eq!(hosts["hosts"][2]["gateways"][0]["name"], "nginx", "{hosts}");
-    assert!(hosts["hosts"][2]["gateways"][0]["version"].is_string(), "{hosts}");
+    assert_eq!(names, ["client", "edge"]);
+    assert_eq!(hosts["hosts"][1]["gateways"][0]["name"], "nginx", "{hosts}");
+    assert!(hosts["hosts"][1]["gateways"][0]["version"].is_string(), "{hosts}");
 }
 
 #[test]
@@ -190,8 +193,8 @@ fn several_clients_send_one_load() {
 }
 
 /// Round trips that are planted between the client and the other machines, ms.
-const TO_EDGE_MS: u64 = 6;
-const TO_APP_MS: u64 = 2;
+const TO_EDGE_MS: u64 = 12;
+const TO_APP_MS: u64 = 4;
 
 /// The client is far from both machines, and farther from the gateway. The gateway's own machine, and the
 /// machine where hoptax runs, are near.
@@ -202,11 +205,11 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     let Some(_to_edge) = network.delay("client", "edge", TO_EDGE_MS / 2) else { return };
     let Some(_to_app) = network.delay("client", "app", TO_APP_MS / 2) else { return };
     let load =
-        "load: [{ loop: open, rate: 200/s, connections: 4, duration: 300ms, from: [client, edge, local] }]\n";
-    let plan = plan(&network, "hop-l7", &format!("{load}trials: 4\nwarmup: 50ms\n"));
+        "load: [{ loop: open, rate: 100/s, connections: 4, duration: 300ms, from: [client, edge, local] }]\n";
+    let plan = plan(&network, "hop-l7", &format!("{load}trials: 3\nwarmup: 50ms\n"));
     let (directory, _, printed) = measured(&network, &plan);
     let all = trials(&directory);
-    assert_eq!((failures(&all), all.len()), (vec![], 4 * 3 * 3));
+    assert_eq!((failures(&all), all.len()), (vec![], 3 * 3 * 3));
     let record = json(Command::new("cat").arg(directory.join("run.json")));
     let from: Vec<&Json> = (0..3).map(|load| &record["load"][load]["from"]).collect();
     assert_eq!(from, [&Json::Null, &"edge".into(), &"local".into()]);
@@ -248,7 +251,7 @@ fn the_same_load_from_several_machines_shows_the_gateway_from_each() {
     let wire =
         |split: &Json| ["low", "high"].map(|end| split["wire_us"][end].as_f64().expect("batches") / 1e3);
     let [low, high] = wire(&splits[0]);
-    assert!(low < 5.0 && high > 3.0, "{splits:?}");
+    assert!(low < 10.0 && high > 6.0, "{splits:?}");
     let [low, high] = wire(&splits[1]);
     assert!(low < 1.0 && high > -1.0, "{splits:?}");
     for part in ["hop-l7 from client", "hop-l7 from edge", "hop-l7 from local", "connections, from edge"] {
@@ -318,7 +321,7 @@ fn disturbed(network: &Network, rest: &str, disturb: impl FnOnce(Instant)) -> (V
 }
 
 const LONG: &str =
-    "load: [{ loop: open, rate: 100/s, connections: 2, duration: 2s }]\nwarmup: 100ms\ntrials: 3\n";
+    "load: [{ loop: open, rate: 100/s, connections: 2, duration: 1s }]\nwarmup: 100ms\ntrials: 2\n";
 
 #[test]
 fn a_connection_that_breaks_costs_a_trial_and_not_the_run() {
@@ -326,13 +329,13 @@ fn a_connection_that_breaks_costs_a_trial_and_not_the_run() {
     let (trials, said) = disturbed(&network, LONG, |lost| {
         network.plug("edge", false);
         // The processes on `edge` must end by themselves, because hoptax cannot reach them.
-        wait_until("the load ends", PATIENCE, || lost.elapsed() > Duration::from_secs(12));
-        network.assert_nothing_runs("edge", lost);
+        wait_until("nothing runs on edge", PATIENCE, || network.processes("edge").is_empty());
+        assert!(lost.elapsed() < Duration::from_secs(12), "after {:?}", lost.elapsed());
         network.plug("edge", true);
     });
     let failed = failures(&trials);
     assert!(failed.iter().any(|message| message.contains("host edge: ")), "{failed:?}\n{said}");
-    let last = trials.iter().rfind(|trial| trial["contender"] == "hop-l7").expect("three rounds");
+    let last = trials.iter().rfind(|trial| trial["contender"] == "hop-l7").expect("two rounds");
     assert_eq!(last["failed"], Json::Null, "the host came back: {said}");
     for name in MACHINES {
         network.assert_nothing_runs(name, Instant::now());
@@ -342,7 +345,7 @@ fn a_connection_that_breaks_costs_a_trial_and_not_the_run() {
 #[test]
 fn a_machine_that_is_rebooted_costs_a_trial_and_not_the_run() {
     let Some(network) = Network::make(&TWO_MACHINES) else { return };
-    let (trials, said) = disturbed(&network, &LONG.replace("trials: 3", "trials: 2"), |_| {
+    let (trials, said) = disturbed(&network, LONG, |_| {
         network.stop("client");
         network.start("client");
     });
@@ -355,7 +358,7 @@ fn a_machine_that_is_rebooted_costs_a_trial_and_not_the_run() {
 #[test]
 fn a_killed_runner_leaves_nothing_on_any_machine() {
     let Some(network) = Network::make(&TWO_MACHINES) else { return };
-    let plan = plan(&network, "hop-l7", &LONG.replace("2s", "60s"));
+    let plan = plan(&network, "hop-l7", &LONG.replace("duration: 1s", "duration: 60s"));
     let mut running =
         network.command(&plan, &[]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
     wait_until("the generator sends load", PATIENCE, || {

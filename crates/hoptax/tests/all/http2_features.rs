@@ -46,9 +46,9 @@ target:
   - { name: item, path: "/items/{{random 1 3}}" }
 load:
   - { loop: open, rate: [200/s for 200ms, ramp to 600/s over 200ms], connections: 2, http: 2, streams: 4 }
-  - { loop: closed, connections: 2, http: 2, streams: 4, keepalive: 20, duration: 300ms }
+  - { loop: closed, connections: 2, http: 2, streams: 4, keepalive: 20, requests: 400, duration: 60s }
 trials: 1
-warmup: 100ms
+warmup: 20ms
 "#;
     let scratch = Scratch::new();
     let directory = run_to_success(&scratch, plan, &["--accept-void"]);
@@ -89,9 +89,9 @@ gateways:
   - { name: nginx, features: [proxy-protocol] }
   - { name: haproxy, features: [{ proxy-protocol: v1 }] }
   - { name: envoy, features: [proxy-protocol] }
-load: [{ loop: closed, connections: 2, http: 2, streams: 4, duration: 200ms }]
+load: [{ loop: closed, connections: 2, http: 2, streams: 4, requests: 200, duration: 60s }]
 trials: 1
-warmup: 50ms
+warmup: 20ms
 ";
     let scratch = Scratch::new();
     let directory = run_to_success(&scratch, plan, &["--accept-void"]);

@@ -39,9 +39,9 @@ fn gateways_are_measured_over_http2() {
   - haproxy
   - envoy
   - h2o
-load: [{ loop: closed, connections: 2, http: 2, streams: [1, 8], duration: 300ms }]
+load: [{ loop: closed, connections: 2, http: 2, streams: [1, 8], requests: 400, duration: 60s }]
 trials: 1
-warmup: 100ms
+warmup: 20ms
 ",
     );
     assert_eq!(cases(&report).len(), 16);
@@ -50,21 +50,29 @@ warmup: 100ms
 
 #[test]
 fn known_delays_of_hop_h2_are_found() {
-    for version in ["1.1", "2"] {
-        let delay = "delay: { in: 4ms, out: 3ms }";
-        let report = measured(&format!(
-            "gateways:
-  - {{ name: hop-h2, upstream_http: {version} }}
-  - {{ name: hop-h2, label: slow, upstream_http: {version}, {delay} }}
-load: [{{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 500ms }}]
+    let versions = ["1.1", "2"];
+    let gateways: String = versions
+        .iter()
+        .map(|version| {
+            let hop = format!("name: hop-h2, upstream_http: {version}");
+            let delay = "delay: { in: 4ms, out: 3ms }";
+            format!(
+                "  - {{ {hop}, label: bare-{version} }}\n  - {{ {hop}, label: slow-{version}, {delay} }}\n"
+            )
+        })
+        .collect();
+    let report = measured(&format!(
+        "gateways:
+{gateways}load: [{{ loop: open, rate: 200/s, connections: 2, http: 2, streams: 4, duration: 400ms }}]
 trials: 2
-warmup: 100ms
+warmup: 20ms
 "
-        ));
-        let median = |gateway: &str| {
-            case(&report, gateway)["response_time"]["p50"]["estimate"].as_f64().expect("measured")
-        };
-        let added = median("slow") - median("hop-h2");
+    ));
+    let median = |gateway: String| {
+        case(&report, &gateway)["response_time"]["p50"]["estimate"].as_f64().expect("measured")
+    };
+    for version in versions {
+        let added = median(format!("slow-{version}")) - median(format!("bare-{version}"));
         assert!((6_900.0..8_000.0).contains(&added), "HTTP/{version}: {added} µs");
     }
 }
@@ -78,9 +86,9 @@ fn gateways_are_measured_with_tls_over_both_versions() {
   - { name: haproxy, features: [tls, key-auth] }
   - { name: envoy, features: [tls, key-auth] }
   - { name: h2o, features: [tls, key-auth] }
-load: [{ loop: open, rate: 500/s, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 300ms }]
+load: [{ loop: open, rate: 500/s, connections: 2, http: [1.1, 2], streams: [1, 4], duration: 150ms }]
 trials: 1
-warmup: 100ms
+warmup: 20ms
 ",
     );
     let mut versions = BTreeSet::new();
@@ -108,23 +116,21 @@ fn further_gateways_are_measured_over_http2() {
         .into_iter()
         .filter(|pack| !is_missing(pack))
         .collect();
-    for tls in [false, true] {
-        let with = if tls { ", features: [tls]" } else { "" };
-        let gateways: String = installed
-            .iter()
-            .filter(|pack| !tls || **pack != "varnish")
-            .map(|pack| format!("  - {{ name: {pack}{with} }}\n"))
-            .collect();
-        let report = measured(&format!(
-            "gateways:
+    let plain = installed.iter().map(|pack| format!("  - {{ name: {pack} }}\n"));
+    let over_tls = installed
+        .iter()
+        .filter(|pack| **pack != "varnish")
+        .map(|pack| format!("  - {{ name: {pack}, label: {pack}-tls, features: [tls] }}\n"));
+    let gateways: String = plain.chain(over_tls).collect();
+    let report = measured(&format!(
+        "gateways:
 {gateways}target: {{ method: POST, path: /, body: {{ size: 1KiB }} }}
-load: [{{ loop: closed, connections: 2, http: 2, streams: 150, duration: 300ms }}]
+load: [{{ loop: closed, connections: 2, http: 2, streams: 150, requests: 1500, duration: 60s }}]
 trials: 1
-warmup: 200ms
+warmup: 50ms
 "
-        ));
-        is_clean(&report, &[]);
-    }
+    ));
+    is_clean(&report, &[]);
 }
 
 /// Findings that are planted here. The report may contain others.
@@ -187,7 +193,7 @@ fn faults_of_servers_are_found_only_where_they_were_planted() {
         &servers,
         right(),
         "target: { method: PUT, path: /, body: { size: 16KiB } }
-load: [{ loop: closed, connections: 2, http: 2, streams: 8, duration: 500ms }]
+load: [{ loop: closed, connections: 2, http: 2, streams: 8, requests: 800, duration: 500ms }]
 trials: 2
 ",
     );
@@ -198,13 +204,13 @@ trials: 2
 
 /// Every twentieth response is slow. One server sends the others meanwhile, and one makes them wait.
 fn slow() -> Wrong {
-    Wrong { slow_every: Some((20, Duration::from_millis(20))), ..Wrong::default() }
+    Wrong { slow_every: Some((20, Duration::from_millis(10))), ..Wrong::default() }
 }
 
 #[test]
 fn responses_that_wait_for_a_slow_one_are_found() {
     let servers = [("overtakes", slow()), ("orderly", Wrong { in_order: true, ..slow() })];
-    let load = "load: [{ loop: closed, connections: 1, http: 2, streams: 8, duration: 600ms }]\ntrials: 3\n";
+    let load = "load: [{ loop: closed, connections: 1, http: 2, streams: 8, duration: 350ms }]\ntrials: 3\n";
     let report = measured_through(&servers, slow(), load);
     assert_eq!(found(&report, "orderly"), BTreeSet::from(["head-of-line".to_owned()]));
     assert_eq!(found(&report, "overtakes"), BTreeSet::new());
@@ -221,8 +227,8 @@ fn streams_that_wait_for_each_other_are_found_at_equal_loads() {
     let slow = Wrong { slow_every: Some((10, Duration::from_millis(20))), ..Wrong::default() };
     let servers = [("orderly", Wrong { in_order: true, ..slow })];
     let load = "load:
-  - { loop: closed, connections: 1, http: 2, streams: 8, duration: 500ms }
-  - { loop: closed, connections: 8, http: 2, duration: 500ms }
+  - { loop: closed, connections: 1, http: 2, streams: 8, duration: 250ms }
+  - { loop: closed, connections: 8, http: 2, duration: 250ms }
 trials: 4
 ";
     let report = measured_through(&servers, slow, load);

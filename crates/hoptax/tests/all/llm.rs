@@ -88,7 +88,7 @@ fn both_sides_count_the_same_streams_and_tokens() {
 
 #[test]
 fn tokens_pass_through_gateways_whole() {
-    let (streams, tokens) = (60, 20);
+    let (streams, tokens) = (24, 20);
     let gateways = with_gateways(&["hop-l4"], &["nginx", "haproxy", "envoy"]);
     let number = gateways.split(", ").count();
     // Without TLS, nginx has either HTTP/1 or HTTP/2 on its port.

@@ -23,7 +23,7 @@ fn changes_of_streams_are_found_only_where_they_were_planted() {
         &clean(),
         "upstream: { llm: { gap: 20ms, tokens: 20, heartbeat: 12ms } }
 target: { llm: { include_usage: true } }
-load: [{ loop: closed, connections: 8, duration: 1s }]
+load: [{ loop: closed, connections: 8, duration: 700ms }]
 warmup: 100ms",
         &[
             ("holds", "hold_first: 30ms", &["first-event-held"]),
@@ -76,12 +76,12 @@ warmup: 100ms"
 
 #[test]
 fn memory_for_clients_that_do_not_read_is_found_only_where_it_was_planted() {
-    // 16 MiB for each of eight streams: more than the kernel keeps.
+    // 16 MiB for each of eight streams: more than the kernel keeps. Each client pauses once.
     let report = planted_among(
         &clean(),
         "upstream: { llm: { tokens: 1001, bytes_per_token: 16384 } }
 target: { llm: { pause: { after_tokens: 1, time: 1s } } }
-load: [{ loop: closed, connections: 8, duration: 2500ms }]
+load: [{ loop: closed, connections: 8, requests: 8, duration: 20s }]
 warmup: 0s",
         &[("keeps", "unbounded: true", &["no-backpressure"])],
     );

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 fn the_view_is_shown_and_the_summary_is_on_the_normal_screen() {
     let upstream = Upstream::start(&["--body", "64B"]);
     let mut terminal = Terminal::new(80, 24);
-    let mut process = terminal.start(&["load", &upstream.url(), "-r", "1000/s", "-d", "4s"]);
+    let mut process = terminal.start(&["load", &upstream.url(), "-r", "500/s", "-d", "3s"]);
     wait_until("a second is shown", PATIENCE, || {
         ["last second", "p99"].iter().all(|part| terminal.seen().contains(part))
     });

@@ -165,7 +165,7 @@ fn a_plan_uses_all_addresses_of_its_services_and_says_so() {
         format!(
             "upstream: {{ url: 'http://several.test:{}'{more} }}\n\
              gateways: [{{ name: external, label: mine, url: 'http://several.test:{}' }}]\n\
-             load: [{{ loop: closed, connections: 6, duration: 200ms }}]\ntrials: 1\nwarmup: 0s\n",
+             load: [{{ loop: closed, connections: 6, requests: 600, duration: 20s }}]\ntrials: 1\nwarmup: 0s\n",
             upstream.port, gateway.port
         )
     };

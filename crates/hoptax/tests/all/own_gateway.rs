@@ -87,23 +87,30 @@ fn a_service_that_does_not_answer_is_described_at_once() {
             let _ = stream.write_all(b"SSH-2.0-OpenSSH_9\r\n\r\n");
         }
     });
-    let upstream = Server::start(|_| Response::text("hello"));
-    for (url, part) in [
+    let server = Server::start(|_| Response::text("hello"));
+    let upstream = server.address;
+    let cases = [
         (format!("http://{silent}"), "no response within 2s"),
         (format!("https://{silent}"), "no TLS handshake within 2s"),
         (format!("http://{ssh}"), "malformed response: "),
-        (format!("https://{}", upstream.address), "(write http://)"),
-    ] {
+        (format!("https://{upstream}"), "(write http://)"),
+    ];
+    let check = |(url, part): (String, &str)| {
         let begun = Instant::now();
         let gateway = format!("url: \"{url}\"");
-        let output =
-            run(&Scratch::new(), &plan(&format!("url: \"http://{}\"", upstream.address), &gateway, ""), &[]);
+        let output = run(&Scratch::new(), &plan(&format!("url: \"http://{upstream}\""), &gateway, ""), &[]);
         let said = text(&output.stderr) + &text(&output.stdout);
         assert!(said.contains(part) && !said.contains("os error"), "{url}: {part}\n{said}");
         // An earlier version waited for 30 s. The test fails if hoptax does so again, but not if the machine
         // is slow.
         assert!(begun.elapsed() < Duration::from_secs(30), "{url}: {:?}", begun.elapsed());
-    }
+    };
+    // The cases mostly wait.
+    std::thread::scope(|scope| {
+        for case in cases {
+            scope.spawn(move || check(case));
+        }
+    });
 }
 
 #[test]
@@ -222,13 +229,13 @@ fn a_queue_of_the_gateway_is_recognised() {
     let mut haproxy = command.spawn().expect("haproxy starts");
     wait_until("haproxy listens", PATIENCE, || TcpStream::connect(address).is_ok());
     // The gateway forwards two requests at a time, and each takes 20 ms. This is 100/s with any number of
-    // connections.
+    // connections. After 160 ms, the queue has its final length.
     let plan = format!(
         "upstream: {{ port: {}, delay: 20ms }}
 gateways: [{{ name: external, label: mine, url: \"http://{address}\", pid: {} }}]
-load: [{{ loop: closed, connections: [8, 32], duration: 1s }}]
+load: [{{ loop: closed, connections: [4, 16], duration: 1s }}]
 trials: 1
-warmup: 500ms
+warmup: 200ms
 timeout: 30s
 ",
         upstream.port(),
@@ -260,7 +267,9 @@ fn a_rate_limit_of_an_external_gateway_is_measured_and_its_log_is_seen() {
     let gateway = format!("url: \"http://{address}\"");
     let scratch = Scratch::new();
     let limit = "target: { expect: { rate_limit: 100/s } }\n";
-    let plan = plan(&url, &gateway, limit).replace("requests: 40, duration: 20s", "duration: 1s");
+    let closed = "loop: closed, connections: 2, requests: 40, duration: 20s";
+    let open = "loop: open, rate: 400/s, connections: 2, duration: 500ms";
+    let plan = plan(&url, &gateway, limit).replace(closed, open);
     let directory = run_to_success(&scratch, &plan, &["--accept-void"]);
     let found = findings(&report(&directory));
     assert!(found.contains(&("rejections-counted".into(), "note".into())), "{found:?}");

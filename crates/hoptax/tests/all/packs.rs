@@ -471,7 +471,7 @@ fn a_run_reports_bad_packs_with_file_and_line() {
             &["was not ready within 6s", "does not accept connections", "wrong/gateway.yaml:7", rendered],
         ),
     ];
-    for (what, manifest, script, code, expected) in table {
+    let check = |(what, manifest, script, code, expected): Case<'_>| {
         let files: Vec<_> = std::iter::once(("gateway.yaml", manifest))
             .chain(script.map(|text| ("script.j2", text)))
             .collect();
@@ -495,7 +495,13 @@ fn a_run_reports_bad_packs_with_file_and_line() {
             let reported = crate::run::text(&listed.stderr);
             assert!(listed.status.code() == Some(2) && reported.contains("wrong/"), "{what}: {reported}");
         }
-    }
+    };
+    // Some of the cases only wait.
+    std::thread::scope(|scope| {
+        for case in table {
+            scope.spawn(move || check(case));
+        }
+    });
 }
 
 /// The gateway adds its own `cache-control` to the upstream's, as KubeGateway does.

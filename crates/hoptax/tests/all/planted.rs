@@ -71,9 +71,10 @@ fn clients_that_a_gateway_never_serves() {
     let upstream = two_ports()[0];
     let haproxy = Haproxy::with_at_most(20, upstream, &scratch);
     let plan = format!(
-        "name: planted\nupstream: {{ port: {} }}\ngateways:\n  - {{ name: external, label: haproxy, url: \
-         \"{}\" }}\n\
-         warmup: 0s\ntimeout: 2s\nload: [{{ loop: closed, connections: 40, duration: 1s }}]\ntrials: 1\n",
+        "name: planted\nupstream: {{ port: {}, delay: 20ms }}\ngateways:\n  - {{ name: external, label: \
+         haproxy, url: \"{}\" }}\n\
+         warmup: 0s\ntimeout: 1500ms\nload: [{{ loop: closed, connections: 40, duration: 600ms }}]\n\
+         trials: 1\n",
         upstream.port(),
         haproxy.url()
     );
@@ -91,7 +92,7 @@ fn redirects_are_no_result() {
     let server = Server::start(|_| Response::new(302, "").with("location", "/login?from=1"));
     let plan = format!(
         "name: planted\nupstream: {{ url: \"http://{}\" }}\ngateways: [hop-l7]\nwarmup: 0s\n\
-         load: [{{ loop: closed, connections: 2, duration: 300ms }}]\ntrials: 1\n",
+         load: [{{ loop: closed, connections: 2, requests: 300, duration: 30s }}]\ntrials: 1\n",
         server.address
     );
     let report = measured(&Scratch::new(), &plan);
@@ -118,8 +119,8 @@ fn case_d_connections_that_wait_and_time_out() {
     ];
     let report = run_and_report(
         &gateways,
-        "",
-        "timeout: 300ms\nload: [{ loop: closed, connections: 64, duration: 1s }]\ntrials: 1\n",
+        ", delay: 50ms",
+        "timeout: 300ms\nload: [{ loop: closed, connections: 64, duration: 700ms }]\ntrials: 1\n",
     );
     raised(&report, "errors", "crowded");
     raised(&report, "connections-short", "crowded");
@@ -132,7 +133,7 @@ fn case_d_connections_that_wait_and_time_out() {
 #[test]
 fn case_e_a_rate_that_is_not_reached() {
     let gateways = [("slow", Misbehaviour { delay: Some(20 * MS), ..Misbehaviour::default() })];
-    let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 1s }]\ntrials: 1\n";
+    let load = "load: [{ loop: open, rate: 300/s, connections: 2, duration: 600ms }]\ntrials: 1\n";
     // If the machine stalls at the end of a trial, some requests of direct may not be sent.
     retry_if_disturbed(|| {
         let report = run_and_report(&gateways, "", load);
@@ -163,7 +164,7 @@ fn an_included_warm_up_is_found() {
     let cold = Misbehaviour { cold: Some((1000 * MS, 25 * MS)), ..Misbehaviour::default() };
     let load = "load: [{ loop: closed, connections: 1, duration: 2s }]\ntrials: 1\n";
     let unsteady = retry_if_disturbed(|| {
-        let report = run_and_report(&[("cold", cold.clone())], "", load);
+        let report = run_and_report(&[("cold", cold.clone())], ", delay: 2ms", load);
         let unsteady = finding(&report, "unsteady", "cold").cloned();
         let unsteady = unsteady.ok_or_else(|| format!("no unsteady of cold: {}", report["findings"]))?;
         // If the machine stalled, the finding reports the stall instead of the change.
@@ -202,12 +203,12 @@ fn a_coarse_timer_is_found() {
 #[test]
 fn a_saturated_upstream_is_found() {
     let origin = crate::world::http_upstream("hello");
-    let one_by_one = Misbehaviour { one_every: Some(10 * MS), ..Misbehaviour::default() };
+    let one_by_one = Misbehaviour { one_every: Some(5 * MS), ..Misbehaviour::default() };
     let upstream = Proxy::start(&[origin.address], one_by_one);
     let plan = format!(
         "upstream: {{ url: \"{}\" }}
 gateways: [hop-l4]
-load: [{{ loop: closed, connections: [16, 32], duration: 600ms }}]
+load: [{{ loop: closed, connections: [16, 32], duration: 400ms }}]
 trials: 1
 warmup: 100ms
 ",
@@ -248,7 +249,7 @@ fn impossible_figures_are_found_in_an_edited_record() {
     let (plan, _proxies) = plan(
         &[("quick", Misbehaviour::default()), ("late", Misbehaviour::default())],
         "",
-        "load: [{ loop: open, rate: 200/s, connections: 4, duration: 500ms }]\ntrials: 1\n",
+        "load: [{ loop: open, rate: 400/s, connections: 4, duration: 250ms }]\ntrials: 1\n",
     );
     let scratch = Scratch::new();
     let before = measured(&scratch, &plan);
@@ -291,7 +292,7 @@ fn run_beside_other_load() -> Result<(), String> {
         ("slow", Misbehaviour { delay: Some(20 * MS), ..Misbehaviour::default() }),
         ("plain", Misbehaviour::default()),
     ];
-    let load = "load: [{ loop: open, rate: 100/s, connections: 16, duration: 500ms }]";
+    let load = "load: [{ loop: open, rate: 150/s, connections: 16, duration: 300ms }]";
     let (plan, _proxies) = plan(&gateways, "", &format!("{load}\ntrials: {ROUNDS}\n"));
     let scratch = Scratch::new();
     let path = scratch.file("plan.yaml", &plan);

@@ -31,10 +31,10 @@ fn only_limits_that_gateways_reached_are_found() {
     let connections = "{{ [[connections * (streams + 1) + 512, 1024] | max, descriptors] | min }}";
     altered(&packs, "nginx", "tight-nginx", &[("nginx.conf.j2", connections, "16")]);
     let plan = "gateways: [tight-envoy, tight-nginx, envoy, nginx, haproxy]
-load: [{ loop: closed, connections: 24, duration: 600ms }]
+load: [{ loop: closed, connections: 24, duration: 300ms }]
 trials: 1
-warmup: 100ms
-upstream: { delay: 2ms }
+warmup: 50ms
+upstream: { delay: 20ms }
 ";
     let packs = packs.to_str().expect("text");
     let output = run(&scratch, plan, &["--accept-void", "--packs", packs]);
@@ -72,7 +72,7 @@ fn unequal_logs_are_found() {
         )],
     );
     let load =
-        "load: [{ loop: closed, connections: 4, requests: 4000, duration: 30s }]\ntrials: 1\nwarmup: 0s\n";
+        "load: [{ loop: closed, connections: 4, requests: 2500, duration: 30s }]\ntrials: 1\nwarmup: 0s\n";
     let packs = packs.to_str().expect("text");
     let plan = format!("name: logs\ngateways: [nginx, chatty, hop-l7]\n{load}");
     run(&scratch, &plan, &["--accept-void", "--packs", packs]);
@@ -90,7 +90,7 @@ fn unequal_logs_are_found() {
     assert_eq!(findings(&report(&run_directory(&scratch)), "logging-unequal"), Vec::<Json>::new());
     let logged = trials(&run_directory(&scratch));
     let bytes = logged.iter().filter_map(|trial| trial["gateway_log_bytes"].as_u64());
-    assert!(bytes.min().is_some_and(|bytes| bytes > 4000 * 40), "a line for each request");
+    assert!(bytes.min().is_some_and(|bytes| bytes > 2500 * 40), "a line for each request");
 }
 
 /// A control group that may use a fifth of a CPU. It is removed when dropped.
@@ -148,7 +148,7 @@ fn a_cpu_limit_that_throttles_is_found() {
 fn every_trial_records_the_probes_samples() {
     let scratch = Scratch::new();
     let plan = "name: seen\nupstream: { body: 64KiB }\ngateways: [hop-l7]\n\
-                load: [{ loop: closed, connections: 2, duration: 500ms }]\ntrials: 1\nwarmup: 0s\n";
+                load: [{ loop: closed, connections: 2, duration: 300ms }]\ntrials: 1\nwarmup: 0s\n";
     run(&scratch, plan, &["--accept-void"]);
     let directory = run_directory(&scratch);
     for trial in trials(&directory) {

@@ -12,9 +12,9 @@ upstream: { body: 64KiB }
 gateways:
   - nginx
   - { name: nginx, label: gzip, features: [gzip] }
-load: [{ loop: open, rate: 250/s, connections: 4, duration: 500ms }]
+load: [{ loop: open, rate: 250/s, connections: 4, duration: 300ms }]
 trials: 4
-warmup: 100ms
+warmup: 50ms
 ";
 
 /// True if this machine cannot record the kernel's part of stacks. The calling test must then be skipped.
@@ -122,7 +122,7 @@ fn the_functions_of_zlib_are_what_gzip_costs() {
     skip_if!(cannot_profile());
     retry_if_disturbed(|| {
         let scratch = Scratch::new();
-        let output = profile(&scratch, &["--passes", "4", "--for", "1s"]);
+        let output = profile(&scratch, &["--passes", "4", "--for", "500ms"]);
         // A void finding about this machine does not matter here.
         let is_measured = matches!(output.status.code(), Some(0 | 4));
         assert!(is_measured, "{}\n{}", text(&output.stdout), text(&output.stderr));

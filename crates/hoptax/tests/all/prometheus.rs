@@ -122,7 +122,7 @@ scrape_configs:
         format!(
             "upstream: {{ url: \"http://{upstream}\" }}
 gateways: [{{ name: external, label: edge, url: \"http://{gateway}\", watch: {watch} }}]
-load: [{{ loop: open, rate: 1000/s, connections: 4, duration: {duration} }}]
+load: [{{ loop: open, rate: 500/s, connections: 4, duration: {duration} }}]
 trials: 1
 warmup: 100ms
 "

@@ -140,9 +140,9 @@ fn requests_through_every_gateway_are_in_the_ledger() {
         "gateways: [hop-l4, hop-l7, nginx, haproxy, envoy]
 load:
   - { loop: closed, connections: 8, requests: 1000, duration: 60s }
-  - { loop: open, rate: 300/s, connections: 4, requests: 150, duration: 60s }
+  - { loop: open, rate: 600/s, connections: 4, requests: 150, duration: 60s }
 trials: 1
-warmup: 100ms
+warmup: 50ms
 upstream: { instances: 2, body: 1KiB }
 ",
         &["--accept-void"],
@@ -190,7 +190,7 @@ fn nginx_logs_every_request() {
     let directory = run_to_success(
         &scratch,
         "gateways: [nginx]
-load: [{ loop: closed, connections: 4, duration: 500ms }]
+load: [{ loop: closed, connections: 4, requests: 500, duration: 30s }]
 trials: 1
 warmup: 100ms
 access_log: file
@@ -225,7 +225,7 @@ fn find(below: &Path, name: &str) -> Option<PathBuf> {
 
 /// A plan with a run that is longer than any test.
 const LONG: &str = "gateways: [hop-l4, nginx]
-load: [{ loop: open, rate: 500/s, connections: 2, duration: 300ms }]
+load: [{ loop: open, rate: 500/s, connections: 2, duration: 100ms }]
 trials: 800
 warmup: 50ms
 ";
@@ -380,7 +380,7 @@ fn a_known_delay_is_measured_exactly() {
         let plan = format!(
             "gateways: []
 load: [{{ loop: closed, connections: 1, duration: 700ms }}]
-trials: 2
+trials: 1
 warmup: 100ms
 upstream: {{ delay: {delay} }}
 "
@@ -402,7 +402,7 @@ upstream: {{ delay: {delay} }}
 #[test]
 fn an_external_gateway_and_a_running_upstream_are_measured_and_not_stopped() {
     let scratch = Scratch::new();
-    let upstream = Process::start(&["upstream", "--instances", "1", "--body", "64B"]);
+    let upstream = Process::start(&["upstream", "--instances", "1", "--body", "64B", "--delay", "2ms"]);
     let address = upstream.instance(0);
     let (hop, listen) = Process::hop("l7", address, &[]);
     let plan = format!(
@@ -430,6 +430,7 @@ fn an_exceeded_budget_exits_with_3() {
     let plan = |limit: &str| {
         format!(
             "gateways: [hop-l7]
+upstream: {{ delay: 1ms }}
 load: [{{ loop: closed, connections: 1, duration: 300ms }}]
 trials: 1
 warmup: 50ms

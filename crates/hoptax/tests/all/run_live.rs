@@ -11,10 +11,12 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-/// A plan with one load point and one round. Each trial lasts for `duration`.
+/// A plan with one load point and one round. Each trial lasts for `duration`. Its load leaves the CPUs mostly
+/// idle.
 fn plan(gateways: &str, duration: &str) -> String {
     format!(
         "name: looked-at
+upstream: {{ delay: 5ms }}
 gateways: [{gateways}]
 load: [{{ loop: closed, connections: 2, duration: {duration} }}]
 trials: 1
@@ -34,7 +36,7 @@ fn command(scratch: &Scratch, plan: &str, arguments: &[&str]) -> Command {
 fn the_screen_shows_the_run_and_the_report_is_on_the_normal_screen() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
-    let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "2s"), &[]));
+    let mut process = terminal.spawn(command(&scratch, &plan("hop-l7", "1500ms"), &[]));
     wait_until("a case is shown", PATIENCE, || terminal.seen().contains("Medians so far"));
     // The view shows at least one second of each trial. Which frame appears first depends on the machine's
     // speed.
@@ -63,7 +65,7 @@ fn the_screen_shows_the_run_and_the_report_is_on_the_normal_screen() {
 
 #[test]
 fn signals_end_it_restore_the_terminal_and_stop_everything() {
-    for signal in [Signal::INT, Signal::TERM] {
+    let check = |signal| {
         let scratch = Scratch::new();
         let mut terminal = Terminal::new(80, 24);
         let mut process = terminal.spawn(command(&scratch, &plan("hop-l4", "1h"), &[]));
@@ -76,7 +78,12 @@ fn signals_end_it_restore_the_terminal_and_stop_everything() {
         let (_, report) = seen.split_once(LEFT).expect("left");
         assert!(report.contains("Report: ") && !report.contains(ENTERED), "{report}");
         wait_until_gone(&started);
-    }
+    };
+    std::thread::scope(|scope| {
+        for signal in [Signal::INT, Signal::TERM] {
+            scope.spawn(move || check(signal));
+        }
+    });
 }
 
 #[test]
@@ -123,7 +130,7 @@ fn failures_are_printed_after_the_screen_has_closed() {
     let scratch = Scratch::new();
     let mut terminal = Terminal::new(80, 24);
     let absent = "{ name: external, label: absent, url: \"http://127.0.0.1:1\" }";
-    let mut process = terminal.spawn(command(&scratch, &plan(&format!("hop-l4, {absent}"), "1500ms"), &[]));
+    let mut process = terminal.spawn(command(&scratch, &plan(&format!("hop-l4, {absent}"), "500ms"), &[]));
     let (_, seen) = terminal.after(&mut process);
     let (view, report) = seen.split_once(LEFT).expect("left");
     assert!(view.contains("failed absent: "), "{view}");
@@ -133,7 +140,7 @@ fn failures_are_printed_after_the_screen_has_closed() {
 #[test]
 fn without_a_terminal_each_trial_is_a_line() {
     let scratch = Scratch::new();
-    let output = run(&scratch, &plan("hop-l7", "1s"), &["--accept-void"]);
+    let output = run(&scratch, &plan("hop-l7", "300ms"), &["--accept-void"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stderr);
     let lines: Vec<&str> = said.lines().filter(|line| line.starts_with('[')).collect();
@@ -153,15 +160,19 @@ fn without_a_terminal_each_trial_is_a_line() {
 
 #[test]
 fn the_screen_can_be_disabled() {
-    let scratch = Scratch::new();
-    for (arguments, term) in [(&["--no-live"][..], "xterm"), (&[][..], "dumb")] {
+    let check = |arguments: &[&str], term: &str| {
+        let scratch = Scratch::new();
         let mut terminal = Terminal::new(80, 24);
-        let mut command = command(&scratch, &plan("", "1s"), arguments);
+        let mut command = command(&scratch, &plan("", "300ms"), arguments);
         command.env("TERM", term);
         let mut process = terminal.spawn(command);
         let (status, seen) = terminal.after(&mut process);
         assert!(status.success() && !seen.contains(ENTERED) && seen.contains("[1/2] round 1/1"), "{seen}");
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| check(&["--no-live"], "xterm"));
+        scope.spawn(|| check(&[], "dumb"));
+    });
 }
 
 #[test]
@@ -215,7 +226,7 @@ fn a_run_in_progress_is_served() {
 #[test]
 fn beyond_loopback_a_run_is_served_with_a_token() {
     let scratch = Scratch::new();
-    let output = run(&scratch, &plan("", "1s"), &["--accept-void", "--serve=0.0.0.0:0"]);
+    let output = run(&scratch, &plan("", "300ms"), &["--accept-void", "--serve=0.0.0.0:0"]);
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("Live: http://0.0.0.0:") && said.contains("/live?token="), "{said}");

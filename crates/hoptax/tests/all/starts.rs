@@ -17,9 +17,9 @@ fn plan(gateways: &str) -> String {
     format!(
         "name: cold
 gateways: {gateways}
-start: {{ times: {ROUNDS}, for: 500ms }}
+start: {{ times: {ROUNDS}, for: 300ms }}
 load: [{{ loop: open, rate: 500/s, connections: 4 }}]
-warmup: {{ at_most: 1s }}
+warmup: {{ at_most: 500ms }}
 budget: [{{ metric: ready, max: 60s }}]
 "
     )
@@ -56,12 +56,12 @@ fn check(start: &Json) {
     let windows = load["windows"].as_array().expect("a list");
     let measured = number(&load["measured_ns"]);
     assert_eq!(windows.len() as u64, measured.div_ceil(START_WINDOW_NS), "{kind}");
-    assert!(number(&load["scheduled"]).abs_diff(250) <= 1, "{load}");
+    assert!(number(&load["scheduled"]).abs_diff(150) <= 1, "{load}");
     let answers =
         ["ok", "timeouts", "errors", "unanswered"].iter().map(|outcome| number(&load[*outcome])).sum::<u64>();
     assert_eq!(answers, number(&load["scheduled"]));
     let completed: u64 = windows.iter().map(|window| number(&window["completed"])).sum();
-    assert!(completed <= number(&load["scheduled"]) && completed > 200, "{completed}");
+    assert!(completed <= number(&load["scheduled"]) && completed > 100, "{completed}");
     assert!(number(&load["after_ns"]) >= ready, "the load begins when it is ready");
     assert_eq!(load["usage"].is_null(), kind == "direct");
 }
@@ -163,7 +163,7 @@ fn check_says_what_a_plan_with_starts_does() {
     assert!(checked.status.success(), "{}", text(&checked.stderr));
     for line in [
         "starts       2 rounds, each starts every gateway twice: for 1000 requests one after the other, and \
-        for 500ms of load",
+        for 300ms of load",
         "direct gets the same traffic",
         "warm-up      only the upstream",
         "takes about",

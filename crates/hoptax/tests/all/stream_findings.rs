@@ -2,6 +2,7 @@
 
 use crate::run::{assert_found, cases, measured};
 use crate::support::Json;
+use hoptax_lab::concurrent::concurrently;
 use std::collections::BTreeSet;
 
 /// Findings that are planted here and in `llm_findings`. The report may contain others.
@@ -70,7 +71,7 @@ fn number(value: &Json) -> u64 {
 fn faults_in_events_are_found_only_where_they_were_planted() {
     let report = planted(
         "upstream: { events: { count: 10, gap: 20ms } }
-load: [{ loop: closed, connections: 8, duration: 800ms }]
+load: [{ loop: closed, connections: 8, duration: 600ms }]
 warmup: 100ms",
         &[
             ("holds", "hold: 1m", &["stream-buffered"]),
@@ -94,8 +95,8 @@ fn faults_in_handshakes_are_found_only_where_they_were_planted() {
     let report = planted(
         "target: { path: /chat, websocket: { kind: echo, messages: 5, compression: deflate }, \
          expect: { ignore_headers: [sec-websocket-extensions] } }
-load: [{ loop: closed, connections: 2, duration: 500ms }]
-warmup: 100ms",
+load: [{ loop: closed, connections: 2, requests: 400, duration: 20s }]
+warmup: 0s",
         &[("refuses", "refuse: 5%", &["tunnel-refused"]), ("plain", "deflate: drop", &["extension-differs"])],
     );
     let of = |label: &str, what: &str| number(&case(&report, label)["messages"][what]);
@@ -111,7 +112,7 @@ fn websockets_that_are_cut_are_found_only_where_they_were_planted() {
         "target:
   - { name: short, path: /short, websocket: { kind: echo, messages: 2 } }
   - { name: long, path: /long, websocket: { kind: echo, messages: 10, every: 30ms } }
-load: [{ loop: closed, connections: 4, duration: 900ms }]
+load: [{ loop: closed, connections: 4, duration: 600ms }]
 warmup: 100ms",
         &[("cuts", "cut: 100ms", &["tunnel-cut"])],
     );
@@ -124,7 +125,8 @@ warmup: 100ms",
 #[test]
 fn buffering_of_nginx_is_named() {
     needs!("nginx");
-    for (profile, expected) in [("stock", vec!["stream-buffered".to_owned()]), ("equalised", Vec::new())] {
+    let profiles = [("stock", vec!["stream-buffered".to_owned()]), ("equalised", Vec::new())];
+    concurrently(2, &profiles, |(profile, expected)| {
         let report = measured(&format!(
             "name: nginx
 upstream: {{ events: {{ count: 5, gap: 100ms }} }}
@@ -135,7 +137,8 @@ trials: 2
 warmup: 100ms
 "
         ));
-        assert_eq!(found(&report, "nginx"), BTreeSet::from_iter(expected), "{}", report["findings"]);
+        let expected: BTreeSet<String> = expected.iter().cloned().collect();
+        assert_eq!(found(&report, "nginx"), expected, "{}", report["findings"]);
         let finding = report["findings"].as_array().expect("findings").iter();
         for finding in finding.filter(|finding| finding["code"] == "stream-buffered") {
             let late = finding["evidence"]["first_message_late_us"].as_f64().expect("a number");
@@ -143,5 +146,5 @@ warmup: 100ms
             let advice = finding["advice"].as_str().expect("a text");
             assert!(advice.contains("X-Accel-Buffering: no"), "{advice}");
         }
-    }
+    });
 }

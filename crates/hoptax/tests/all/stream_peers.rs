@@ -12,6 +12,7 @@ use hoptax_format::histogram::Encoded;
 use hoptax_format::messages::{Carrier, StreamKind, StreamSpec};
 use hoptax_format::record::LoadRecord;
 use hoptax_format::spec::{LoadSpec, TargetSpec, Timeouts};
+use hoptax_lab::concurrent::concurrently;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -190,7 +191,7 @@ fn a_server_ends_websockets_early() {
 fn a_server_writes_events_in_many_ways() {
     let Some(peer) = Peer::of_events() else { return };
     let number = ["--events", "--messages", "20"];
-    for (path, comments) in [
+    let ways = [
         ("lf", 0),
         ("crlf", 0),
         ("cr", 0),
@@ -201,7 +202,8 @@ fn a_server_writes_events_in_many_ways() {
         ("closed", 0),
         ("foreign", 0),
         ("comments", 40),
-    ] {
+    ];
+    concurrently(2, &ways, |&(path, comments)| {
         for more in [&number[..], &number[..1]] {
             let result = peer.load("http", path, 12, more);
             assert_ok(path, &result, 12);
@@ -209,7 +211,7 @@ fn a_server_writes_events_in_many_ways() {
             let of = ["sent", "received", "comments"].map(|what| count(&result, what));
             assert_eq!(of, [12, 12 * 20, 12 * comments], "{path}: {}", result["messages"]);
         }
-    }
+    });
 }
 
 /// The record of a load that sends this many requests, one after another.

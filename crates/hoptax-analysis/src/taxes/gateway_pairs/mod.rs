@@ -223,7 +223,7 @@ fn in_rounds(
         let of_direct = of_direct.reader(metric);
         let drawn = |source: &Source| {
             let reader = source.reader(metric)?;
-            Drawn::new(&units, &draws, |drawn| match metric {
+            Drawn::new(&units, draws, |drawn| match metric {
                 Metric::ThroughputRatio => share(reader.of(drawn)?, of_direct.as_ref()?.of(drawn)?),
                 _ => reader.of(drawn),
             })

@@ -1,5 +1,5 @@
 //! Cases that exist only in gRPC. The upstream is scripted: it answers each method as one case needs, and
-//! records what it received. Each case runs against the upstream itself and against the gateway.
+//! records what it received. Each case runs against such an upstream itself and against the gateway.
 
 mod control;
 mod metadata;
@@ -15,7 +15,7 @@ mod upstream;
 pub use upstream::GrpcUpstream;
 
 use super::case_of_rule::case_of_rule;
-use super::http2::side::{Outcome, compare};
+use super::http2::side::{Outcome, compare, on_both};
 use crate::features::SERVER_NAME;
 use hoptax_servers::http_client::HttpClient;
 use hoptax_wire::http2::Config;
@@ -65,22 +65,20 @@ pub const GRPC_CASES: [GrpcCase; 20] = [
     case("grpc-goaway", "GOAWAY of the upstream during calls", "RFC 9113, section 6.8", control::goaway),
 ];
 
-/// Runs every case against the upstream itself and against the gateway. Returns the names of the cases, with
-/// how the gateway differs.
+/// Runs every case against an upstream itself and against the gateway. Returns the names of the cases, with
+/// how the gateway differs. `sides` has the clients of the upstream and of the gateway. Each side has an
+/// upstream of its own, because the cases read its counts.
 ///
 /// # Errors
 /// If the upstream does not keep a rule.
 pub(super) fn observe(
-    upstream: &GrpcUpstream,
-    direct: &HttpClient<'_>,
-    gateway: &HttpClient<'_>,
+    sides: [(&HttpClient<'_>, &GrpcUpstream); 2],
 ) -> anyhow::Result<Vec<(&'static str, Option<String>)>> {
-    let connect = |config: Config| direct.session(config, SERVER_NAME);
-    let there = Side { connect: &connect, upstream: &upstream.shared, patience: PATIENCE };
-    let connect = |config: Config| gateway.session(config, SERVER_NAME);
-    let here = Side { connect: &connect, ..there };
-    GRPC_CASES
-        .iter()
-        .map(|case| compare((case.name, case.rule), || (case.test)(&there), || (case.test)(&here)))
-        .collect()
+    let outcomes = on_both(&sides, |(client, upstream)| {
+        let connect = |config: Config| client.session(config, SERVER_NAME);
+        let side = Side { connect: &connect, upstream: &upstream.shared, patience: PATIENCE };
+        GRPC_CASES.iter().map(|case| (case.test)(&side)).collect()
+    });
+    let cases = GRPC_CASES.iter().zip(outcomes);
+    cases.map(|(case, outcomes)| compare((case.name, case.rule), outcomes)).collect()
 }

@@ -1,5 +1,6 @@
 //! The means of a case: connections to one side, and the upstream's own counts.
 
+use crate::concurrent::concurrently;
 use hoptax_servers::http2_session::{Http2Session, StreamAnswer, StreamRequest};
 use hoptax_servers::request_error::RequestError;
 use hoptax_wire::http2::Config;
@@ -60,23 +61,34 @@ impl From<anyhow::Error> for Deviation {
 /// Result of a case on one side.
 pub(in crate::conformance) type Outcome = Result<(), Deviation>;
 
-/// Runs a case of this name and rule without a gateway, and then with it. Returns the name, and how the
-/// gateway differs.
+/// Runs all cases on direct and on the gateway at the same time. Returns the outcomes of each case on both.
+/// The sides must not share state.
+pub(in crate::conformance) fn on_both<S: Sync>(
+    sides: &[S; 2],
+    run: impl Fn(&S) -> Vec<Outcome> + Sync,
+) -> Vec<(Outcome, Outcome)> {
+    let mut outcomes = concurrently(2, sides, run).into_iter();
+    let mut next = || outcomes.next().unwrap_or_default();
+    let (direct, gateway) = (next(), next());
+    direct.into_iter().zip(gateway).collect()
+}
+
+/// Compares the outcomes of a case of this name and rule without a gateway and with it. Returns the name, and
+/// how the gateway differs.
 ///
 /// # Errors
 /// If the rule is not kept without a gateway.
 pub(in crate::conformance) fn compare(
     (name, rule): (&'static str, &str),
-    direct: impl FnOnce() -> Outcome,
-    gateway: impl FnOnce() -> Outcome,
+    (direct, gateway): (Outcome, Outcome),
 ) -> anyhow::Result<(&'static str, Option<String>)> {
-    if let Err(Deviation(what)) = direct() {
+    if let Err(Deviation(what)) = direct {
         anyhow::bail!(
             "the upstream did not keep {rule} in the case `{name}` when it was asked directly, without a \
              gateway: {what}"
         );
     }
-    Ok((name, gateway().err().map(|Deviation(what)| what)))
+    Ok((name, gateway.err().map(|Deviation(what)| what)))
 }
 
 impl Side<'_> {

@@ -17,8 +17,10 @@ mod upstream;
 pub use llm::{ANTHROPIC_CASES, OPENAI_CASES};
 pub use upstream::MessagesUpstream;
 
+use super::AT_ONCE;
 use super::case_of_rule::case_of_rule;
-use super::http2::side::{Outcome, compare};
+use super::http2::side::{Outcome, compare, on_both};
+use crate::concurrent::concurrently;
 use crate::features::Change;
 use link::Side;
 use std::net::SocketAddr;
@@ -80,7 +82,8 @@ pub const WEBSOCKET_CASES: [MessagesCase; 18] = [
 ];
 
 /// Runs `cases` against the upstream itself and against the gateway. Returns the names of the cases, with how
-/// the gateway differs.
+/// the gateway differs. Several cases run at the same time, because the upstream knows each request by its
+/// number.
 ///
 /// # Errors
 /// If the upstream does not keep a rule.
@@ -98,8 +101,7 @@ pub(super) fn observe(
         Side { address: upstream_at, upstream: shared, prefix: "", headers: &[], model, silence, patience };
     let headers = [&change.headers[..], &change.replacements].concat();
     let here = Side { address: gateway, prefix: &change.prefix, headers: &headers, ..there };
-    cases
-        .iter()
-        .map(|case| compare((case.name, case.rule), || (case.test)(&there), || (case.test)(&here)))
-        .collect()
+    let outcomes = on_both(&[there, here], |side| concurrently(AT_ONCE, cases, |case| (case.test)(side)));
+    let cases = cases.iter().zip(outcomes);
+    cases.map(|(case, outcomes)| compare((case.name, case.rule), outcomes)).collect()
 }

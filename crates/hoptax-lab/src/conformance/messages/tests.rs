@@ -231,13 +231,13 @@ fn outcome(case: &MessagesCase, upstream: &MessagesUpstream, wrong: Wrong) -> Ou
 fn found(cases: &[MessagesCase], table: &[(&str, Wrong)]) -> String {
     let upstream = MessagesUpstream::start().expect("it listens");
     assert_eq!(cases.len(), table.len());
-    let mut found = String::new();
-    for (case, (name, wrong)) in cases.iter().zip(table) {
+    let all: Vec<(&MessagesCase, &(&str, Wrong))> = cases.iter().zip(table).collect();
+    let found = concurrently(AT_ONCE, &all, |(case, (name, wrong))| {
         assert_eq!(case.name, *name);
         assert_eq!(outcome(case, &upstream, Wrong::Nothing), Ok(()), "{name}");
-        found += &format!("{name}: {}\n", outcome(case, &upstream, *wrong).expect_err(name).0);
-    }
-    found
+        format!("{name}: {}\n", outcome(case, &upstream, *wrong).expect_err(name).0)
+    });
+    found.concat()
 }
 
 #[test]

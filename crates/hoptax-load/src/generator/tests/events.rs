@@ -322,8 +322,7 @@ fn endless_streams_end_with_the_measured_time() {
         targets: vec![timed(ENDLESS)],
         ..multiplexed(&http2, connections, streams)
     };
-    // Of the 60 streams of the last connection, 50 are reset. Then the connection is closed.
-    for (spec, count) in [(over_http1(&http1, timed(ENDLESS)), 3), (of(2, 4), 8), (of(1, 60), 60)] {
+    let check = |spec: LoadSpec, count: u64| {
         for warmup_ns in [0, 50 * MILLISECOND] {
             let spec = LoadSpec { warmup_ns, ..spec.clone() };
             retry_if_disturbed(|| {
@@ -346,7 +345,13 @@ fn endless_streams_end_with_the_measured_time() {
                 })
             });
         }
-    }
+    };
+    thread::scope(|scope| {
+        // Of the 60 streams of the last connection, 50 are reset. Then the connection is closed.
+        for (spec, count) in [(over_http1(&http1, timed(ENDLESS)), 3), (of(2, 4), 8), (of(1, 60), 60)] {
+            scope.spawn(move || check(spec, count));
+        }
+    });
 }
 
 #[test]

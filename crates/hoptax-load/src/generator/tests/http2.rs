@@ -343,12 +343,7 @@ fn floods_and_nonsense_end_the_connection() {
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     const PING: [u8; 17] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
     const EMPTY_DATA: [u8; 9] = [0, 0, 0, 0, 0, 0, 0, 0, 1];
-    for (flood, expected) in [
-        (SETTINGS.repeat(12_000), "flood of SETTINGS frames"),
-        (PING.repeat(12_000), "flood of PING frames"),
-        (EMPTY_DATA.repeat(10), "the body precedes the head"),
-        (b"nonsense that is no frame at all".to_vec(), "a frame is longer than"),
-    ] {
+    let check = |flood: Vec<u8>, expected: &str| {
         let server = Server::new(move |mut socket, _| {
             let mut seen = vec![0; PREFACE.len()];
             if socket.read_exact(&mut seen).is_ok() && socket.write_all(&SETTINGS).is_ok() {
@@ -364,7 +359,17 @@ fn floods_and_nonsense_end_the_connection() {
         let counts = &record.counts;
         assert!(counts.bad_responses > 0, "{expected}: {counts:?}");
         assert!(counts.errors.keys().any(|error| error.contains(expected)), "{expected}: {counts:?}");
-    }
+    };
+    thread::scope(|scope| {
+        for (flood, expected) in [
+            (SETTINGS.repeat(12_000), "flood of SETTINGS frames"),
+            (PING.repeat(12_000), "flood of PING frames"),
+            (EMPTY_DATA.repeat(10), "the body precedes the head"),
+            (b"nonsense that is no frame at all".to_vec(), "a frame is longer than"),
+        ] {
+            scope.spawn(move || check(flood, expected));
+        }
+    });
 }
 
 #[test]

@@ -185,8 +185,10 @@ fn a_stream_of_the_server_has_ages_and_gaps() {
     // All messages of a call are collected and sent together, so they arrive together.
     assert!(counts.merged_in_read > ALL / 2, "{counts:?}");
     assert_eq!((length(&histograms.age), length(&histograms.response_time)), (ALL, 0));
+    // The messages of a call are at least 19, 17, 15, …, 1 ms old when they are sent. Six of ten are at least
+    // 9 ms old, and only five are certain to be older.
     let age = quantile(&histograms.age, 0.5);
-    assert!(age >= MESSAGES / 2 * 2 * MILLISECOND, "{age}");
+    assert!(age >= (MESSAGES - 1) * MILLISECOND, "{age}");
 }
 
 #[test]

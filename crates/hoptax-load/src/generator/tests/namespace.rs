@@ -36,11 +36,15 @@ fn in_a_namespace(body: impl FnOnce() + Send + 'static) {
     }
 }
 
-fn obedient(mut connection: TcpStream, requests: &AtomicU64) {
-    while let Some(head) = head(&mut connection) {
-        requests.fetch_add(1, Ordering::Relaxed);
-        if connection.write_all(OK).is_err() || asks_to_close(&head) {
-            return;
+/// Closes a connection if its client asks for that.
+fn obedient(delay: Duration) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
+    move |mut connection, requests| {
+        while let Some(head) = head(&mut connection) {
+            requests.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(delay);
+            if connection.write_all(OK).is_err() || asks_to_close(&head) {
+                return;
+            }
         }
     }
 }
@@ -52,7 +56,7 @@ fn sources(last: &[u8]) -> Vec<IpAddr> {
 #[test]
 fn two_sources_allow_more_connections_than_one_source_has_ports() {
     in_a_namespace(|| {
-        let (server, other) = (Server::new(obedient), Server::new(obedient));
+        let [server, other] = [(); 2].map(|()| Server::new(obedient(MODEST * 10)));
         narrow();
         let many = |addresses: &[SocketAddr], sources| {
             let spec = LoadSpec { sources, connections: PORTS * 3 / 2, ..spec(addresses) };
@@ -74,7 +78,7 @@ fn two_sources_allow_more_connections_than_one_source_has_ports() {
 #[test]
 fn exhausted_ports_are_reported_soon_and_without_a_flood_of_connects() {
     in_a_namespace(|| {
-        let server = Server::new(obedient);
+        let server = Server::new(obedient(MODEST * 10));
         narrow();
         for (sources, shape) in [
             (sources(&[2]), Shape::Closed),
@@ -103,7 +107,7 @@ fn exhausted_ports_are_reported_soon_and_without_a_flood_of_connects() {
 #[test]
 fn a_connection_per_request_needs_no_more_ports_than_connections() {
     in_a_namespace(|| {
-        let server = Server::new(obedient);
+        let server = Server::new(obedient(Duration::ZERO));
         narrow();
         for limit in [1, 2] {
             let spec = LoadSpec { requests_per_connection: Some(limit), ..spec(&[server.address]) };
@@ -118,7 +122,7 @@ fn a_connection_per_request_needs_no_more_ports_than_connections() {
 #[test]
 fn an_unreachable_address_is_reported() {
     in_a_namespace(|| {
-        let server = Server::new(obedient);
+        let server = Server::new(obedient(Duration::ZERO));
         // This address is in TEST-NET-3 (RFC 5737). The namespace has a route for loopback only.
         let nowhere = SocketAddr::from(([203, 0, 113, 1], 80));
         let record = load(&until_done(60, spec(&[server.address, nowhere])));

@@ -34,38 +34,36 @@ pub(super) fn adds_up(record: &LoadRecord) {
 fn serves_first(served: u64) -> impl Fn(TcpStream, &AtomicU64) + Clone + Send + 'static {
     let accepted = std::sync::Arc::new(AtomicU64::new(0));
     move |connection, requests| match accepted.fetch_add(1, Ordering::Relaxed) < served {
-        true => answer(OK, Duration::ZERO)(connection, requests),
+        true => answer(OK, MODEST)(connection, requests),
         false => silent(connection, requests),
     }
 }
 
 #[test]
 fn connections_that_are_never_served_are_counted() {
-    for (shape, warmup_ns) in
-        [(Shape::Closed, 0), (Shape::Closed, 50 * MILLISECOND), (open(500.0, Arrivals::Constant), 0)]
-    {
+    let check = |shape, warmup_ns, workers| {
+        let server = Server::new(serves_first(4));
+        let timeouts = Timeouts::all(400 * MILLISECOND);
+        let spec =
+            LoadSpec { shape, warmup_ns, workers, timeouts, connections: 6, ..spec(&[server.address]) };
+        let record = load(&spec);
+        let shares = shares(&record);
+        assert_eq!(
+            occupancy(&record).unanswered,
+            2,
+            "{:?}, {warmup_ns} ns, {workers} workers: {shares:?}",
+            spec.shape
+        );
+        assert_eq!(shares[..2], [0, 0]);
+        assert!(shares[2] > 0);
+    };
+    thread::scope(|scope| {
         for workers in [1, 2] {
-            let server = Server::new(serves_first(4));
-            let timeouts = Timeouts::all(400 * MILLISECOND);
-            let spec = LoadSpec {
-                shape: shape.clone(),
-                warmup_ns,
-                workers,
-                timeouts,
-                connections: 6,
-                ..spec(&[server.address])
-            };
-            let record = load(&spec);
-            assert_eq!(
-                occupancy(&record).unanswered,
-                2,
-                "{shape:?}, {workers} workers: {:?}",
-                shares(&record)
-            );
-            assert_eq!(shares(&record)[..2], [0, 0]);
-            assert!(shares(&record)[2] > 0);
+            scope.spawn(move || check(Shape::Closed, 0, workers));
+            scope.spawn(move || check(Shape::Closed, 50 * MILLISECOND, workers));
+            scope.spawn(move || check(open(500.0, Arrivals::Constant), 0, workers));
         }
-    }
+    });
 }
 
 #[test]
@@ -82,14 +80,13 @@ fn idle_connections_do_not_count_as_unanswered() {
 fn a_stalled_server_is_silent() {
     const STALL: Duration = Duration::from_millis(150);
     for (shape, workers) in [(Shape::Closed, 1), (Shape::Closed, 2), (open(400.0, Arrivals::Constant), 2)] {
-        let begun = Instant::now();
-        // All connections stall until the same time, 2 × `STALL` after the start.
+        let first = Arc::new(OnceLock::new());
+        // All connections stall until the same time, 2 × `STALL` after the first request.
         let server = Server::new(move |mut connection: TcpStream, _: &AtomicU64| {
             while request(&mut connection) {
-                let passed = begun.elapsed();
-                if (STALL..2 * STALL).contains(&passed) {
-                    thread::sleep(2 * STALL - passed);
-                }
+                let passed = first.get_or_init(Instant::now).elapsed();
+                let stalled = (STALL..2 * STALL).contains(&passed);
+                thread::sleep(if stalled { 2 * STALL - passed } else { MODEST });
                 if connection.write_all(OK).is_err() {
                     return;
                 }

@@ -54,7 +54,7 @@ fn parts_together_have_the_workers_and_connections_of_the_whole() {
 #[test]
 fn parts_send_the_load_together() {
     let server = Server::new(answer(OK, Duration::ZERO));
-    for (arrivals, seed) in [(Arrivals::Constant, 1), (Arrivals::Jitter(0.3), 5), (Arrivals::Poisson, 9)] {
+    let check = |arrivals, seed| {
         let whole = LoadSpec {
             shape: open(1000.0, arrivals),
             connections: 10,
@@ -79,7 +79,13 @@ fn parts_send_the_load_together() {
         let completed: u64 = records.iter().map(|record| record.counts.completed).sum();
         assert_eq!((sum.counts.completed, sum.measured_ns), (completed, whole.duration_ns));
         adds_up(&sum);
-    }
+    };
+    thread::scope(|scope| {
+        for (arrivals, seed) in [(Arrivals::Constant, 1), (Arrivals::Jitter(0.3), 5), (Arrivals::Poisson, 9)]
+        {
+            scope.spawn(move || check(arrivals, seed));
+        }
+    });
 }
 
 #[test]

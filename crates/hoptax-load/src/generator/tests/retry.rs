@@ -143,10 +143,11 @@ fn other_failures_are_not_sent_again() {
             let _ = connection.write_all(b"HTTP/1.1 2");
         }
     });
-    for (server, failed, cause) in
-        [(&on_new, 10, Cause::ClosedBeforeResponse), (&begun, 5, Cause::ClosedInResponse)]
+    // The pause before a new connection doubles with each failure in a row.
+    for (server, sent, failed, cause) in
+        [(&on_new, 6, 6, Cause::ClosedBeforeResponse), (&begun, 10, 5, Cause::ClosedInResponse)]
     {
-        let record = retrying(server, Shape::Closed, 10);
+        let record = retrying(server, Shape::Closed, sent);
         assert_eq!(record.counts.causes, [(cause, failed)].into(), "{:?}", record.counts);
         assert_eq!((record.counts.retried, record.connections.closed_on_reuse), (0, 0));
     }

@@ -9,7 +9,7 @@ fn stages_run_in_sequence() {
     // rate falls.
     let part = 200 * MILLISECOND;
     let course = [(0.0, 1000.0, part), (500.0, 500.0, part), (0.0, 0.0, part), (500.0, 0.0, part)];
-    for workers in [1, 3] {
+    let check = |workers| {
         let spec = LoadSpec {
             shape: staged(&course),
             workers,
@@ -25,7 +25,11 @@ fn stages_run_in_sequence() {
             // The rate of the warm-up must be the mean rate of the first stage.
             seen((340..=350).contains(&record.lifetime.sent), || format!("{:?}", record.lifetime))
         });
-    }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| check(1));
+        scope.spawn(|| check(3));
+    });
     let idle_first =
         LoadSpec { shape: staged(&[(0.0, 0.0, part), (500.0, 500.0, part)]), ..spec(&[server.address]) };
     let record = load(&LoadSpec { warmup_ns: part, duration_ns: 2 * part, ..idle_first });

@@ -188,13 +188,7 @@ fn other_streams_have_no_tokens() {
 fn a_client_leaves_before_and_within_a_response() {
     let soon = Leave::AfterNs(20 * MILLISECOND);
     let (midway, gap) = ([ROLE, &tokens(0..2)].concat(), tokens([0, 2]));
-    for (name, part, leave, (received, lost), other_events) in [
-        ("before the head", None, soon, (0, 0), 0),
-        ("before the first content", Some(ROLE), soon, (0, 0), 1),
-        ("midway", Some(midway.as_str()), soon, (2, 0), 1),
-        ("after a gap", Some(gap.as_str()), soon, (2, 1), 0),
-        ("after tokens", Some(midway.as_str()), Leave::AfterTokens(2), (2, 0), 1),
-    ] {
+    let check = |name: &str, part, leave, (received, lost): (u64, u64), other_events| {
         for (_server, spec) in stalled(part, leave) {
             retry_if_disturbed(|| {
                 let record = load(&spec);
@@ -220,7 +214,18 @@ fn a_client_leaves_before_and_within_a_response() {
                 seen(took < 500 * MILLISECOND, || format!("{name}: {} ms", took / MILLISECOND))
             });
         }
-    }
+    };
+    thread::scope(|scope| {
+        for (name, part, leave, messages, other_events) in [
+            ("before the head", None, soon, (0, 0), 0),
+            ("before the first content", Some(ROLE), soon, (0, 0), 1),
+            ("midway", Some(midway.as_str()), soon, (2, 0), 1),
+            ("after a gap", Some(gap.as_str()), soon, (2, 1), 0),
+            ("after tokens", Some(midway.as_str()), Leave::AfterTokens(2), (2, 0), 1),
+        ] {
+            scope.spawn(move || check(name, part, leave, messages, other_events));
+        }
+    });
 }
 
 #[test]

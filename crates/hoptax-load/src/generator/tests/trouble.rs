@@ -53,7 +53,7 @@ fn a_failing_server_is_not_flooded() {
             reset(connection);
         }
     });
-    for server in [&closing, &resetting] {
+    let check = |server: &Server| {
         for (shape, workers) in [(Shape::Closed, 1), (open(20_000.0, Arrivals::Constant), 2)] {
             let before = server.requests.load(Ordering::Relaxed);
             let spec = LoadSpec { shape, workers, connections: MANY, ..spec(&[server.address]) };
@@ -70,7 +70,11 @@ fn a_failing_server_is_not_flooded() {
             // The first connections are opened at full speed, because no connection has failed yet.
             assert!(connects <= u64::from(MANY) + bound(workers, started.elapsed()), "{connects}");
         }
-    }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| check(&closing));
+        scope.spawn(|| check(&resetting));
+    });
 }
 
 #[test]
@@ -98,9 +102,9 @@ fn gone_and_back() -> Result<(), String> {
         thread::sleep(Duration::from_millis(400));
         let listener = TcpListener::bind(address).expect("the port is free again");
         send.send(clock::now()).expect("the receiver waits");
-        Server::on(listener, answer(OK, Duration::ZERO))
+        Server::on(listener, answer(OK, Duration::from_millis(100)))
     });
-    let spec = LoadSpec { connections: MANY, duration_ns: 5000 * MILLISECOND, ..spec(&[address]) };
+    let spec = LoadSpec { connections: MANY, duration_ns: 4000 * MILLISECOND, ..spec(&[address]) };
     let record = run(&spec, &AtomicBool::new(false), Watch::Phases, |progress| {
         if phase(progress).phase == Phase::Measuring {
             measuring.send(()).expect("the receiver waits");

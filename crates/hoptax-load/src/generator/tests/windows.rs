@@ -39,7 +39,7 @@ fn completed_by_number(reported: &[(u64, Window, u64)]) -> Vec<u64> {
 
 #[test]
 fn a_worker_reports_what_it_records() {
-    let server = Server::new(answer(OK, Duration::ZERO));
+    let server = Server::new(answer(OK, MODEST));
     for shape in [Shape::Closed, open(300.0, Arrivals::Poisson)] {
         let spec = LoadSpec { shape, warmup_ns: 30 * MILLISECOND, ..spec(&[server.address]) };
         let (record, reported) = watched(&LoadSpec { duration_ns: 350 * MILLISECOND, ..spec }, None);
@@ -50,7 +50,7 @@ fn a_worker_reports_what_it_records() {
 
 #[test]
 fn windows_have_the_length_of_the_spec() {
-    let server = Server::new(answer(OK, Duration::ZERO));
+    let server = Server::new(answer(OK, MODEST));
     let spec = LoadSpec { shape: open(500.0, Arrivals::Constant), ..spec(&[server.address]) };
     let spec =
         LoadSpec { duration_ns: 205 * MILLISECOND, window_ns: Some(10 * MILLISECOND), workers: 2, ..spec };
@@ -63,7 +63,7 @@ fn windows_have_the_length_of_the_spec() {
 
 #[test]
 fn every_worker_reports_every_window() {
-    let server = Server::new(answer(OK, Duration::ZERO));
+    let server = Server::new(answer(OK, MODEST));
     let (record, reported) = watched(&LoadSpec { workers: 3, ..spec(&[server.address]) }, None);
     assert_eq!(reported.len(), 9);
     for index in 0..3 {
@@ -90,7 +90,7 @@ fn a_trial_that_ends_early_reports_its_last_window() {
 
 #[test]
 fn windows_that_are_not_recorded_can_be_reported() {
-    let server = Server::new(answer(OK, Duration::ZERO));
+    let server = Server::new(answer(OK, MODEST));
     let (record, reported) = watched(&LoadSpec { windows: false, ..spec(&[server.address]) }, None);
     assert!(record.windows.is_empty());
     assert!(reported.iter().map(|(index, _, _)| *index).eq(0..3));
@@ -99,7 +99,7 @@ fn windows_that_are_not_recorded_can_be_reported() {
 
 #[test]
 fn windows_are_reported_soon_even_if_nothing_happens() {
-    let server = Server::new(answer(OK, Duration::ZERO));
+    let server = Server::new(answer(OK, MODEST));
     let spec = LoadSpec { shape: open(2.0, Arrivals::Constant), workers: 2, ..spec(&[server.address]) };
     let spec = LoadSpec { duration_ns: 1000 * MILLISECOND, ..spec };
     retry_if_disturbed(|| {
@@ -124,7 +124,7 @@ fn sleeps() -> u64 {
 
 #[test]
 fn reporting_windows_causes_no_additional_wake_ups() {
-    let server = Server::new(answer(OK, Duration::ZERO));
+    let server = Server::new(answer(OK, MODEST));
     let spec = LoadSpec { workers: 4, duration_ns: 1000 * MILLISECOND, ..spec(&[server.address]) };
     for watch in [Watch::Phases, Watch::Windows] {
         let (before, began) = (sleeps(), clock::now());

@@ -1,5 +1,6 @@
 //! Real gateways on other hosts: features with secrets, events, packs of the user, profiles, and addresses.
 
+use super::generators::open;
 use super::site::{Services, Site, closed, hosts_of, plan, run, spec};
 use super::{Silent, requests};
 use crate::support::skip;
@@ -104,7 +105,9 @@ fn events_reach_a_gateway_on_another_host() {
     let client = site.near("client");
     let routes = Feature::Routes { count: 3, ask: RoutePosition::Last };
     let event = |at_ms, action| Event { at: Duration::from_millis(at_ms), action, gateway: None };
-    let mut plan = plan_of(nginx("nginx", &[routes]), Duration::from_millis(1500));
+    let duration = Duration::from_millis(1500);
+    let mut plan = plan_of(nginx("nginx", &[routes]), duration);
+    plan.load = vec![open(400.0, 4, duration)];
     plan.events = vec![
         event(100, Action::Reload),
         event(300, Action::ChangeRoute { route: RoutePosition::Last }),
@@ -189,7 +192,7 @@ fn stacks_are_recorded_on_the_gateways_host() {
     }
     let site = Site::new();
     let lab = site.near("lab");
-    let plan = plan(closed(Duration::from_secs(1)));
+    let plan = plan(closed(Duration::from_millis(500)));
     let mut ready = site.prepare(&plan, site.here(), HostRef::Remote(lab));
     ready.driver.prepare_profiles();
     let services = Services::start(&plan, &mut ready);

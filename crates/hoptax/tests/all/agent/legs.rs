@@ -92,7 +92,7 @@ fn a_slow_network_is_a_part_of_the_tax_and_not_of_the_gateway() {
     let edge = Host::connect("edge", &command, Some(wire.theirs), &RunId::new("legs"));
     let edge = edge.unwrap_or_else(|failure| panic!("{failure:#?}"));
     let here = HostRef::Local { name: "here".into(), address: Some(wire.ours) };
-    let plan = plan(LoadPoint::closed(1, Duration::from_millis(300)));
+    let plan = plan(LoadPoint::closed(1, Duration::from_millis(200)));
     let plan = hoptax_plan::Plan { trials: hoptax_plan::Trials::Fixed(3), ..plan };
     let hosts = hosts_of(here.clone(), HostRef::Remote(edge), here);
     let mut ready = site.try_prepare(&plan, &hosts).unwrap_or_else(|error| panic!("{error:#}"));

@@ -3,7 +3,8 @@
 Usage: wire.py NAMESPACE NEAR FAR MILLISECONDS
 
 Creates the TUN devices NEAR here and FAR in NAMESPACE, and carries each packet from one to the other after the delay. Prints
-`ready` when both exist. Ends, and so removes both, when standard input ends. Not every kernel has `tc netem`.
+`ready` when both exist. Ends, and so removes both, when standard input ends. Not every kernel has `tc netem`. TCP windows in
+NAMESPACE are small, so that a measurement of the bandwidth needs little CPU time here.
 """
 
 import ctypes
@@ -32,6 +33,16 @@ def enter(namespace):
     handle = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
     if ctypes.CDLL(None, use_errno=True).setns(handle, CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), f"cannot enter {namespace}")
+
+
+def limit_windows():
+    """Limits the windows of TCP in the current namespace."""
+    for name in ("tcp_rmem", "tcp_wmem"):
+        try:
+            with open(f"/proc/sys/net/ipv4/{name}", "w", encoding="ascii") as setting:
+                setting.write("4096 16384 32768")
+        except OSError:
+            pass  # /proc/sys is read-only in some containers. Then only this program needs more CPU time.
 
 
 def carry(one, other, delay):
@@ -63,6 +74,7 @@ def main():
     namespace, near, far, milliseconds = sys.argv[1:]
     one = open_tun(near)
     enter(namespace)
+    limit_windows()
     other = open_tun(far)
     print("ready", flush=True)
     carry(one, other, float(milliseconds) / 1000)

@@ -49,7 +49,8 @@ fn every_installed_gateway_is_measured_and_the_ledger_agrees() {
     command.arg("run").arg(plan()).arg("--out").arg(scratch.path()).args(["--skip-missing", "--accept-void"]);
     // Limits the number of requests instead of the duration, because Java needs a long time to answer its
     // first request.
-    command.args(["--set", "trials=1", "--set", "warmup=100ms", "--set", "timeout=60s"]);
+    command.args(["--set", "trials=1", "--set", "warmup=0s", "--set", "timeout=60s"]);
+    command.args(["--set", "load.1.rate=1000/s"]);
     for point in 0..2 {
         for set in ["requests=100", "duration=60s"] {
             command.args(["--set", &format!("load.{point}.{set}")]);

@@ -21,6 +21,10 @@ const OVER: Duration = Duration::from_secs(10);
 /// Path of the program under test on each machine.
 pub(super) const PROGRAM: &str = "/tmp/hoptax";
 
+/// Bandwidth of a cable from the switch to a machine, as `tc` names it. A short packet takes as long as one
+/// of 50 kB, so that round trips that follow each other take 0.2 ms each, and little CPU time.
+const CABLE: &str = "tbf rate 2gbit burst 256kb latency 10ms mpu 50000";
+
 /// Where the runner of a test is.
 const RUNNER: &str = "runner";
 
@@ -102,6 +106,9 @@ impl Network {
             ip(&format!("-n {own} addr add {address}/24 dev eth0"));
             ip(&format!("-n {own} link set eth0 up"));
             ip(&format!("-n {own} link set lo up"));
+            // Without this limit, measurements of the network use all CPUs. Without `tc`, they do.
+            let limit = format!("netns exec {switch} tc qdisc add dev {name} root {CABLE}");
+            let _ = Command::new("ip").args(limit.split(' ')).output();
         }
     }
 
@@ -219,10 +226,10 @@ impl Network {
         ip(&format!("-n {} link set {name} {state}", self.namespace("switch")));
     }
 
-    /// Changes the traffic from the switch to a machine, with the words of `tc qdisc add dev …`.
+    /// Changes the traffic from the switch to a machine, with the words of `tc qdisc replace dev …`.
     pub(super) fn shape(&self, name: &str, how: &str) {
         let switch = self.namespace("switch");
-        let words = format!("netns exec {switch} tc qdisc add dev {name} {how}");
+        let words = format!("netns exec {switch} tc qdisc replace dev {name} {how}");
         ip(&words);
     }
 

@@ -80,18 +80,12 @@ impl<'b> Page<'b> {
     }
 }
 
-pub(super) fn over(live: Option<Board>) -> (Scratch, Server) {
-    let history = history();
-    analyse(history.path());
-    let server = served(history.path(), live);
-    (history, server)
-}
-
 /// All parts use one browser, because it takes longer to start than a part.
 #[test]
 fn pages_of_a_history_work() {
-    let (history, server) = over(None);
-    let (browser, server) = (&mut Browser::start(1440, false), &server);
+    let history = history();
+    analyse(history.path());
+    let (browser, server) = (&mut Browser::start(1440, false), &served(history.path(), None));
     the_list_is_filtered_while_typing(browser, server);
     a_report_is_embedded_and_isolated(browser, server);
     a_trend_has_a_point_for_each_run(browser, server);
@@ -104,12 +98,14 @@ fn pages_of_a_history_work() {
 #[test]
 fn pages_of_other_histories_work() {
     let browser = &mut Browser::start(1440, false);
+    let history = history();
+    analyse(history.path());
     a_long_list_loads_more_on_demand(browser);
     a_trend_marks_where_its_level_changed(browser);
-    a_current_run_is_followed_to_its_end(browser);
-    short_trials_are_followed_by_round(browser);
-    pages_fit_a_phone_in_dark_mode(browser);
-    pages_of_other_origins_read_and_change_nothing(browser);
+    a_current_run_is_followed_to_its_end(browser, &history);
+    short_trials_are_followed_by_round(browser, &history);
+    pages_fit_a_phone_in_dark_mode(browser, &history);
+    pages_of_other_origins_read_and_change_nothing(browser, &history);
     comparison_pages::of_other_histories(browser);
 }
 
@@ -261,9 +257,9 @@ fn a_trend_marks_where_its_level_changed(browser: &mut Browser) {
     }
 }
 
-fn a_current_run_is_followed_to_its_end(browser: &mut Browser) {
+fn a_current_run_is_followed_to_its_end(browser: &mut Browser, history: &Scratch) {
     let board = Board::new(current_state());
-    let (_history, server) = over(Some(board.clone()));
+    let server = served(history.path(), Some(board.clone()));
     let mut page = Page::at(browser, &server, 1440, false, "/");
     page.says("document.querySelector('.notice').textContent", &["3 of 20"]);
     page.visit("/live");
@@ -295,7 +291,7 @@ fn a_current_run_is_followed_to_its_end(browser: &mut Browser) {
     drop(server);
 }
 
-fn short_trials_are_followed_by_round(browser: &mut Browser) {
+fn short_trials_are_followed_by_round(browser: &mut Browser, history: &Scratch) {
     let board = Board::new(current_state());
     let round = |gateway: &str, round, rate| Round {
         gateway: gateway.into(),
@@ -310,7 +306,7 @@ fn short_trials_are_followed_by_round(browser: &mut Browser) {
             state.rounds.push(round("nginx", number, 7_650.0));
         }
     });
-    let (_history, server) = over(Some(board));
+    let server = served(history.path(), Some(board));
     for (name, width, is_dark) in [("live-rounds", 1440, false), ("live-rounds-390", 390, true)] {
         let mut page = Page::at(browser, &server, width, is_dark, "/live");
         page.browser.until("document.documentElement.dataset.shown > 0");
@@ -330,9 +326,9 @@ fn short_trials_are_followed_by_round(browser: &mut Browser) {
     }
 }
 
-fn pages_fit_a_phone_in_dark_mode(browser: &mut Browser) {
+fn pages_fit_a_phone_in_dark_mode(browser: &mut Browser, history: &Scratch) {
     let board = Board::new(current_state());
-    let (_history, server) = over(Some(board));
+    let server = served(history.path(), Some(board));
     let mut page = Page::open(browser, &server, 390, true);
     for (name, path) in [
         ("list-390", "/"),
@@ -392,8 +388,7 @@ const ATTEMPTS: &str = r#"(async (target) => {
     return [...ends, script];
 })"#;
 
-fn pages_of_other_origins_read_and_change_nothing(browser: &mut Browser) {
-    let history = history();
+fn pages_of_other_origins_read_and_change_nothing(browser: &mut Browser, history: &Scratch) {
     let server = served(history.path(), None);
     let mut page = Page::open(browser, &server, 1440, false);
     assert_eq!(page.ask("document.cookie"), "", "scripts cannot read the cookie");

@@ -193,7 +193,7 @@ fn every_body_arrives() {
                 let (requests, body) = match piece {
                     _ if cfg!(miri) => (2, body.min(20)),
                     2 => (20, body.min(1000)),
-                    _ => (150, body),
+                    _ => (streams + 50, body),
                 };
                 let case = Case { streams, requests, client_window, server_window, body, piece };
                 exchange(case, u64::from(streams) * 1000 + piece as u64);
