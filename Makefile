@@ -3,13 +3,15 @@
 CARGO ?= cargo
 OUT ?= results
 
-.PHONY: demo test test-fast check check-each docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build
+.PHONY: demo test test-fast check check-each docs site bench bench-quick fuzz miri clean gateways-extra kubernetes-lab packages packages-check other-systems setup-check setup-demo setup-test setup-bench build build-tests
 
 demo: setup-demo ## Measure nginx, HAProxy and Envoy, and print the report
 	$(CARGO) build --profile demo --locked
 	./target/demo/hoptax run plans/quickstart.yaml --skip-missing --accept-void --out $(OUT)
 
-test: setup-test ## Install what tests need and run all tests; lists skipped, repeated and slow tests at the end
+# Compiles beside the set-up, unless the set-up must first install the C compiler.
+test: ## Install what tests need and run all tests; lists skipped, repeated and slow tests at the end
+	@$(MAKE) --no-print-directory -j$$(command -v cc > /dev/null && echo 2 || echo 1) setup-test build-tests
 	CARGO="$(CARGO)" scripts/run-tests.py
 
 test-fast: ## Run the tests that start no process (a minute after the build); installs nothing
@@ -60,6 +62,9 @@ miri: ## Run codecs, pacer, recorder, timeouts and histograms under Miri; needs 
 
 build:
 	$(CARGO) build --release --locked
+
+build-tests:
+	$(CARGO) test --workspace --locked --no-run --quiet
 
 packages: ## Build static binaries, wheels, Debian packages and container images into dist/ (about 20 minutes at first)
 	@scripts/packages/build.py $(if $(TARGETS),--targets $(TARGETS))

@@ -249,7 +249,7 @@ def run_all(cargo):
 
     try:
         # Tests that mostly wait have one thread each, the others two (.config/nextest.toml).
-        threads = 2 * (os.cpu_count() or 1)
+        threads = 3 * (os.cpu_count() or 1)
         run([*cargo, "nextest", "run", "--workspace", "--locked", "--test-threads", str(threads)])
         if wrong and not shutil.which("cargo-nextest", path=programs()):
             wrong.append("cargo-nextest is missing: run scripts/setup.sh test, or cargo install --locked cargo-nextest")

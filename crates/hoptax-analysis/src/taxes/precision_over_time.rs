@@ -5,7 +5,7 @@
 //! so on. The last prefix is the whole run, so it has the precision that the report states. The prefixes show
 //! whether more time still helps. If rounds are independent, four times the time halves an interval.
 
-use crate::headline::metric_of_trials;
+use crate::trials::latency_metric::metric_of_trials;
 use crate::trials::measuring_time;
 use crate::trials::pairs::{Added, Pairs};
 use crate::trials::trial::{Trial, good_trials};

@@ -31,12 +31,10 @@ use hoptax_format::llm::Api;
 use hoptax_format::spec::HttpVersion;
 use hoptax_record::printable;
 use hoptax_servers::http_client::{Answer, HttpClient};
+use http2::side::AT_ONCE;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
-
-/// Maximum number of cases that are sent to a gateway at the same time. Most cases only wait.
-const AT_ONCE: usize = 8;
 
 /// Result of one case.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -170,7 +168,7 @@ pub fn observe(
     Ok(seen)
 }
 
-/// Runs every case of gRPC against a gateway in front of `upstream`, and against another such upstream itself.
+/// Runs every case of gRPC against a gateway in front of `upstream`, and against another such upstream.
 /// For `change` and `timeout`, see [`observe`].
 ///
 /// # Errors

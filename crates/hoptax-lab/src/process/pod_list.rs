@@ -90,7 +90,7 @@ pub(super) fn container<'a>(watched: &'a WatchedPods, pod: &'a Pod) -> Result<&'
         (Some(name), names) if names.contains(&name.as_str()) => Ok(name),
         (None, [only]) => Ok(only),
         (wanted, names) => {
-            let wanted = wanted.as_ref().map(|name| format!("no container `{name}`: "));
+            let wanted = wanted.as_ref().map(|name| format!("no container `{name}`, but "));
             Err(format!(
                 "pod {} has {}the containers {}. Write one of them as `container`",
                 pod.metadata.name,

@@ -474,11 +474,12 @@ impl Different {
         }
         if direct.body != gateway.body {
             let at = direct.body.iter().zip(&gateway.body).take_while(|(a, b)| a == b).count();
-            let what = format!(
-                "the body has {} bytes instead of {}, and differs from byte {at} on",
-                gateway.body.len(),
-                direct.body.len()
-            );
+            let what = match (gateway.body.len(), direct.body.len()) {
+                (here, there) if here == there => format!("the body differs from byte {at} on"),
+                (here, there) => {
+                    format!("the body has {here} bytes instead of {there}, and differs from byte {at} on")
+                }
+            };
             return Some(Self { header: None, is_body: true, what });
         }
         None

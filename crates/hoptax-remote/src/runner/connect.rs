@@ -21,8 +21,8 @@ use std::time::Duration;
 const INSPECT: Duration = Duration::from_secs(5 * 60);
 
 impl Hosts {
-    /// Connects to the hosts of a plan at the same time, and copies hoptax to those that need it. `exe` is the
-    /// running program. `report` receives a message about each step that takes time.
+    /// Connects to the hosts of a plan at the same time, and copies hoptax to those that need it. `exe` is
+    /// the running program. `report` receives a message about each step that takes time.
     ///
     /// # Errors
     /// If a host cannot be reached, has another version of hoptax, or is used by another run.
@@ -98,8 +98,8 @@ impl Hosts {
     }
 }
 
-/// Connects to every host of a plan at the same time, because a login to a distant host takes seconds. Returns
-/// the machines of each host, by the host's name.
+/// Connects to every host of a plan at the same time, because a login to a distant host takes seconds.
+/// Returns the machines of each host, by the host's name.
 fn connect_all<'p>(
     plan: &'p Plan,
     exe: &Path,

@@ -204,7 +204,7 @@ mod tests {
             (page, "Gateways against each other: closed loop, 32 connections"),
         ] {
             let text = one_line(&text);
-            let words = "g1 against g0|g2 against g1|+20.1 µs (18.9–21.3)|slower, more CPU|all 3 pairs.";
+            let words = "g1 against g0|g2 against g1|+20.1 µs (18.2–22.0)|slower, more CPU|all 3 pairs.";
             for words in words.split('|').chain([title]) {
                 assert!(text.contains(words), "`{words}` is missing:\n{text}");
             }

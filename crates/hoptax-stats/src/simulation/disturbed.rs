@@ -90,13 +90,14 @@ fn run(share: f64, draws: &Draws, seed: u64) -> Held {
     let units = Units::new(0..ROUNDS as u32);
     // Samples of direct, of the first and of the second gateway, and of the second gateway if it adds the
     // same time as the first.
-    let mut samples: [Vec<Vec<u64>>; 4] = std::array::from_fn(|_| vec![Vec::new(); ROUNDS]);
+    let mut samples: [Vec<Vec<u64>>; 4] = Default::default();
     let mut throughput = Vec::new();
     for round in 0..ROUNDS {
         let mut order = [0, 1, 2, 0];
         machine.random.shuffle(&mut order[1..3]);
+        let mut of_round: [Vec<u64>; 4] = Default::default();
         for case in order {
-            let mut add = |case: usize, times: Vec<u64>| samples[case][round].extend(times);
+            let mut add = |case: usize, times: Vec<u64>| of_round[case].extend(times);
             let added = if case == 0 { 0.0 } else { ADDED_US[case - 1] };
             if case == 2 {
                 add(3, machine.clone().trial(DIRECT_US + ADDED_US[0]).0);
@@ -106,6 +107,9 @@ fn run(share: f64, draws: &Draws, seed: u64) -> Held {
             if case == 0 {
                 throughput.push((round as u32, rate, 1.0));
             }
+        }
+        for (all, times) in samples.iter_mut().zip(of_round) {
+            all.push(times);
         }
     }
     let data = samples.map(of_median);

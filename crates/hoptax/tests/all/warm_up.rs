@@ -44,13 +44,13 @@ fn a_process_is_measured_only_when_it_is_warm_and_the_report_says_how_long_that_
         let (_, report) = measured(&hops, "{ at_most: 10s }");
         for fall in falls {
             let found = of(&report, fall);
-            // A burst in which the process becomes fast has a thousand requests, so a test on a busy machine
-            // cannot be as exact as benches/known-warm-up.py.
+            // A burst in which the process becomes fast has up to two thousand requests, so a test cannot be
+            // as exact as benches/known-warm-up.py.
             let slow = found["slow_requests"].as_f64().expect("a number");
             let cpu = &found["cpu_us_per_request"];
             let (first, settled) = (cpu["first"].as_f64().unwrap(), cpu["settled"].as_f64().unwrap());
             // The first figure is the mean of a burst, in which some requests are fast.
-            let is_known = (2_000.0..=4_500.0).contains(&slow) && first > settled + 150.0;
+            let is_known = (1_000.0..=5_000.0).contains(&slow) && first > settled + 150.0;
             if found["settled"] != true || !is_known {
                 return Err(found.to_string());
             }
@@ -157,8 +157,10 @@ warmup: { at_most: 1s }
     assert!(lua.warm_ups.iter().all(|one| one.generates_code), "{:?}", lua.warm_ups);
     let report = report(&directory);
     let of_lua = case(&report, "lua");
-    assert_eq!(of_lua["processes"], of_processes.len(), "{of_lua}");
+    // Only processes with a trial that counts. Rounds that the machine disturbed do not.
+    let counted = of_lua["processes"].as_u64().expect("a number");
+    assert!((2..=of_processes.len() as u64).contains(&counted), "{of_processes:?}: {of_lua}");
     let shown = std::fs::read_to_string(directory.join("report.md")).expect("written");
-    let words = format!("Rounds are spread over {} processes of lua.", of_processes.len());
+    let words = format!("Rounds are spread over {counted} processes of lua.");
     assert!(shown.contains(&words), "{shown}");
 }

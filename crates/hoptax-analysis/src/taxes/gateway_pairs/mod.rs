@@ -9,12 +9,12 @@
 //! Of many pairs, some differ by chance. The p-values are therefore adjusted with Holm's method. The family
 //! of an adjustment is all pairs of one metric at one load point. Gateways that compete for the answer are a
 //! family of their own, so that the built-in hops and the variants with features do not make the answer less
-//! certain. The interval of a pair has the confidence that Holm's method asks of this pair, and the interval
-//! alone decides the verdict. So the two never contradict each other.
+//! certain. The interval of a pair has the confidence that Holm's method requires for this pair, and the
+//! interval alone decides the verdict. So the two never contradict each other.
 
-use crate::headline::metric_of_trials;
 use crate::taxes::another_run::{Scatter, Scatters, widen_between};
 use crate::taxes::difference::LEAST_CHANGE;
+use crate::trials::latency_metric::metric_of_trials;
 use crate::trials::source::Source;
 use crate::trials::trial::Trial;
 use hoptax_plan::{Feature, Gateway as Planned, Metric};

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 /// Pause between two looks at the upstream's counts.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Maximum number of cases that are sent to a gateway at the same time. Most cases only wait.
+pub(in crate::conformance) const AT_ONCE: usize = 8;
+
 /// Numbers of delayed responses at the upstream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Delays {

@@ -17,9 +17,8 @@ mod upstream;
 pub use llm::{ANTHROPIC_CASES, OPENAI_CASES};
 pub use upstream::MessagesUpstream;
 
-use super::AT_ONCE;
 use super::case_of_rule::case_of_rule;
-use super::http2::side::{Outcome, compare, on_both};
+use super::http2::side::{AT_ONCE, Outcome, compare, on_both};
 use crate::concurrent::concurrently;
 use crate::features::Change;
 use link::Side;
