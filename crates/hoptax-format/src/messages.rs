@@ -47,7 +47,6 @@ pub enum Carrier {
 
 impl Carrier {
     /// True for gRPC calls.
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn is_grpc(&self) -> bool {
         *self == Self::Grpc
     }

@@ -146,7 +146,6 @@ pub struct Counts {
     pub errors: BTreeMap<String, u64>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }

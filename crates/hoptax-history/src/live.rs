@@ -188,12 +188,13 @@ pub struct LiveCase {
     pub trials: u32,
     /// Responses per second. Absent if no trial measured them.
     pub rate: Option<f64>,
-    /// Median response time, µs. Absent if no trial measured it.
+    /// Median of the times that the report's answer compares, usually response times, µs. Absent if no trial
+    /// measured them.
     pub p50_us: Option<f64>,
-    /// 99th percentile of the response time, µs. Absent if no trial measured it.
+    /// 99th percentile of the same times, µs. Absent if no trial measured them.
     pub p99_us: Option<f64>,
-    /// Added response time, µs: the median of the gateway minus the median of direct in the same rounds.
-    /// Absent for direct, in searches, and while one of the medians is missing.
+    /// Added time, µs: the median of the gateway minus the median of direct in the same rounds. Absent for
+    /// direct, in searches, and while one of the medians is missing.
     pub added_p50_us: Option<f64>,
     /// Half of the width of the 95 % interval that a report of the trials so far would give the added median,
     /// µs. It is updated now and then. Absent for direct, in searches, and before the second round.

@@ -26,7 +26,6 @@ pub struct WarmUp {
     pub bursts: Vec<Burst>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0
 }

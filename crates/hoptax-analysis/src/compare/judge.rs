@@ -254,7 +254,9 @@ pub(super) fn judge(row: &mut Row, test: &Test, adjusted: Adjusted) {
         (true, true) => Verdict::Worse,
         (true, false) => Verdict::Better,
     };
-    let change = row.change.map(|change| widened(change, &alone, of_chance, half - of_chance));
+    let first = row.a.map(|a| a.estimate).filter(|first| *first > 0.0);
+    let more = |first: f64| (half - of_chance) / first;
+    let change = row.change.zip(first).map(|(one, first)| widened(one, &alone, of_chance, more(first)));
     row.change = change.filter(|change| {
         let is_called = row.difference.excludes(0.0);
         let agrees = change.excludes(0.0) == is_called;
@@ -263,16 +265,15 @@ pub(super) fn judge(row: &mut Row, test: &Test, adjusted: Adjusted) {
 }
 
 /// Widens the interval of a change in the same proportion as the interval of the difference. `of_chance` is
-/// the part of the new half-width of the difference that chance explains, and `more` is the rest.
+/// the part of the new half-width of the difference that chance explains. `more` is the rest, as a share of
+/// the first figure.
 fn widened(change: Estimate, difference: &Contrast, of_chance: f64, more: f64) -> Estimate {
     let alone = difference.high.map_or(0.0, |high| high - difference.estimate);
     let times = if alone > 0.0 { of_chance / alone } else { 1.0 };
-    // The rest as a share of the first figure.
-    let more = if difference.estimate == 0.0 { 0.0 } else { more * change.estimate / difference.estimate };
     let wider = |end: f64| change.estimate + (end - change.estimate) * times;
     Estimate {
-        low: change.low.map(|low| wider(low) - more.abs()),
-        high: change.high.map(|high| wider(high) + more.abs()),
+        low: change.low.map(|low| wider(low) - more),
+        high: change.high.map(|high| wider(high) + more),
         ..change
     }
 }

@@ -26,9 +26,9 @@ pub(crate) fn is_time(metric: Metric) -> bool {
 pub(crate) fn of_trial(metric: Metric, trial: &Trial<'_>) -> Option<f64> {
     match metric {
         Metric::Throughput | Metric::ThroughputRatio => Some(trial.throughput()),
-        Metric::CpuUsPerRequest => trial.gateway_us_per_request(),
-        Metric::CpuUsPerMessage => trial.gateway_us_per_message(),
-        Metric::CpuUsPerStreamSecond => trial.gateway_us_per_stream_second(),
+        Metric::CpuUsPerRequest | Metric::CpuUsPerMessage | Metric::CpuUsPerStreamSecond => {
+            trial.gateway_us_and_divisor(metric).and_then(|(cpu_us, divisor)| share(cpu_us, divisor))
+        }
         Metric::ExtraUpstreamRequests => trial.extra_upstream_requests(),
         Metric::ExtraTokensPerStream => trial.upstream_tokens().map(|(tokens, streams)| tokens / streams),
         Metric::ErrorShare => share(failures(&trial.load.counts) as f64, trial.load.counts.scheduled as f64),

@@ -42,15 +42,9 @@ impl<'t, 'a> Pairs<'t, 'a> {
     pub(crate) fn of_sums(&self, metric: Metric) -> Option<Estimate> {
         match metric {
             Metric::ThroughputRatio => self.throughput_ratio(),
-            Metric::CpuUsPerRequest => {
-                self.own(|trial| Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)))
+            Metric::CpuUsPerRequest | Metric::CpuUsPerMessage | Metric::CpuUsPerStreamSecond => {
+                self.own(|trial| trial.gateway_us_and_divisor(metric))
             }
-            Metric::CpuUsPerMessage => self.own(|trial| {
-                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages? as f64))
-            }),
-            Metric::CpuUsPerStreamSecond => self.own(|trial| {
-                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.stream_seconds?))
-            }),
             Metric::ExtraUpstreamRequests => self.own(|trial| {
                 let (requests, sent) = (trial.record.ledger.as_ref()?.requests, trial.load.lifetime.sent);
                 Some((requests as f64 - sent as f64, sent as f64))

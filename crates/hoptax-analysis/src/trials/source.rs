@@ -24,12 +24,8 @@ impl Source {
             return Self::Times(Rounds::new(units.count(), times));
         }
         let part_and_whole = |trial: &Trial<'_>| match metric {
-            Metric::CpuUsPerRequest => Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.completed as f64)),
-            Metric::CpuUsPerMessage => {
-                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.messages? as f64))
-            }
-            Metric::CpuUsPerStreamSecond => {
-                Some((trial.gateway_cpu_ns? as f64 / 1e3, trial.messages.as_ref()?.stream_seconds?))
+            Metric::CpuUsPerRequest | Metric::CpuUsPerMessage | Metric::CpuUsPerStreamSecond => {
+                trial.gateway_us_and_divisor(metric)
             }
             Metric::ExtraTokensPerStream => trial.upstream_tokens(),
             Metric::ThroughputRatio => Some((trial.completed as f64, trial.seconds())),

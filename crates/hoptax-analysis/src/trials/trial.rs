@@ -8,7 +8,8 @@ use hoptax_format::clock::SECOND;
 use hoptax_format::histogram::{DecodeError, Encoded, LOWEST};
 use hoptax_format::messages::MessagesRecord;
 use hoptax_format::record::{LoadRecord, TargetRecord, WINDOW_NS};
-use hoptax_record::{DirectTrial, Failure, Stage, Times, TrialRecord};
+use hoptax_record::report::MessageTimes;
+use hoptax_record::{DirectTrial, Failure, Metric, Stage, Times, TrialRecord};
 use hoptax_stats::{Statistic, share};
 
 /// A trial that did not fail.
@@ -57,7 +58,7 @@ pub struct Trial<'a> {
     pub targets: Vec<TargetTrial<'a>>,
 }
 
-/// Messages of streams in one trial. Each histogram is absent if it is empty or cannot be read.
+/// Messages of streams in one trial.
 #[derive(Debug)]
 pub struct MessageTrial {
     /// Number of messages that were due in the measured time, sent and received. Absent if the load also had
@@ -66,24 +67,8 @@ pub struct MessageTrial {
     /// Time in which streams were open in the measured time, summed over the streams, s. Absent as `messages`
     /// is, if it is zero, and in older records.
     pub stream_seconds: Option<f64>,
-    /// From when the client's message was due until its answer arrived, ns.
-    pub response_time: Option<Histogram<u64>>,
-    /// From sending the request until the first message arrived, ns.
-    pub first_message: Option<Histogram<u64>>,
-    /// From when the server's message was due until it arrived, ns.
-    pub age: Option<Histogram<u64>>,
-    /// From the arrival of a message to that of the next message of the same call, ns.
-    pub gap: Option<Histogram<u64>>,
-    /// From sending the request until the head of the response had arrived, ns.
-    pub headers: Option<Histogram<u64>>,
-    /// Fan-out: from when a message was due until the last connection had it, ns.
-    pub reach: Option<Histogram<u64>>,
-    /// From sending the request until the first event of a stream of tokens, ns.
-    pub first_event: Option<Histogram<u64>>,
-    /// Age of the first token of each stream, ns.
-    pub first_age: Option<Histogram<u64>>,
-    /// Time per token of each stream, ns.
-    pub token_time: Option<Histogram<u64>>,
+    /// Times, ns. Each histogram is absent if it is empty or cannot be read.
+    pub times: MessageTimes<Histogram<u64>>,
 }
 
 impl MessageTrial {
@@ -98,15 +83,17 @@ impl MessageTrial {
         Self {
             stream_seconds: Some(open_ns as f64 / SECOND as f64).filter(|open| !record.mixed && *open > 0.0),
             messages: (!record.mixed).then_some(counts.sent + counts.received),
-            response_time: held(&histograms.response_time),
-            first_message: held(&histograms.first_message),
-            age: held(&histograms.age),
-            gap: held(&histograms.gap),
-            headers: histograms.headers.as_ref().and_then(held),
-            reach: histograms.reach.as_ref().and_then(held),
-            first_event: tokens.and_then(|tokens| held(&tokens.first_event)),
-            first_age: tokens.and_then(|tokens| held(&tokens.first_age)),
-            token_time: tokens.and_then(|tokens| held(&tokens.per_token)),
+            times: MessageTimes {
+                response_time: held(&histograms.response_time),
+                first_message: held(&histograms.first_message),
+                age: held(&histograms.age),
+                gap: held(&histograms.gap),
+                headers: histograms.headers.as_ref().and_then(held),
+                reach: histograms.reach.as_ref().and_then(held),
+                first_event: tokens.and_then(|tokens| held(&tokens.first_event)),
+                first_age: tokens.and_then(|tokens| held(&tokens.first_age)),
+                token_time: tokens.and_then(|tokens| held(&tokens.per_token)),
+            },
         }
     }
 }
@@ -227,19 +214,10 @@ impl<'a> Trial<'a> {
 
     /// The histogram of these times. Absent if none were recorded.
     pub fn times(&self, times: Times) -> Option<&Histogram<u64>> {
-        let messages = self.messages.as_ref();
         match times {
             Times::Response => Some(&self.response_time),
             Times::FirstByte => Some(&self.first_byte).filter(|times| !times.is_empty()),
-            Times::Message => messages?.response_time.as_ref(),
-            Times::FirstMessage => messages?.first_message.as_ref(),
-            Times::Age => messages?.age.as_ref(),
-            Times::Gap => messages?.gap.as_ref(),
-            Times::Headers => messages?.headers.as_ref(),
-            Times::Reach => messages?.reach.as_ref(),
-            Times::FirstEvent => messages?.first_event.as_ref(),
-            Times::FirstAge => messages?.first_age.as_ref(),
-            Times::TokenTime => messages?.token_time.as_ref(),
+            of_messages => self.messages.as_ref()?.times.times(of_messages),
         }
     }
 
@@ -248,20 +226,17 @@ impl<'a> Trial<'a> {
         statistic.of(&self.response_time)
     }
 
-    /// CPU time of the gateway per completed request, µs. Absent if it was not recorded.
-    pub fn gateway_us_per_request(&self) -> Option<f64> {
-        share(self.gateway_cpu_ns? as f64 / 1e3, self.completed as f64)
-    }
-
-    /// CPU time of the gateway in the measured time ÷ messages due in it, in both directions, µs. Absent
-    /// without streams, if there were other requests too, or if the CPU time was not recorded.
-    pub fn gateway_us_per_message(&self) -> Option<f64> {
-        share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.messages? as f64)
-    }
-
-    /// CPU time of the gateway ÷ (open streams × seconds), µs. Absent as [`Self::gateway_us_per_message`].
-    pub fn gateway_us_per_stream_second(&self) -> Option<f64> {
-        share(self.gateway_cpu_ns? as f64 / 1e3, self.messages.as_ref()?.stream_seconds?)
+    /// CPU time of the gateway, µs, and the number that a metric of CPU time divides it by: completed
+    /// requests; messages due, in both directions; or open streams × seconds. Absent for other metrics, and
+    /// if one of the two was not recorded. Numbers for streams are also absent if there were other requests.
+    pub(crate) fn gateway_us_and_divisor(&self, metric: Metric) -> Option<(f64, f64)> {
+        let divisor = match metric {
+            Metric::CpuUsPerRequest => self.completed as f64,
+            Metric::CpuUsPerMessage => self.messages.as_ref()?.messages? as f64,
+            Metric::CpuUsPerStreamSecond => self.messages.as_ref()?.stream_seconds?,
+            _ => return None,
+        };
+        Some((self.gateway_cpu_ns? as f64 / 1e3, divisor))
     }
 
     /// Upstream requests ÷ requests sent − 1, including warm-up. All sent requests count, not only completed

@@ -134,8 +134,8 @@ fn of_history(registry: &mut Registry, history: &History) {
         vec![("plan", one.name.clone()), ("gateway", one.gateway.clone()), ("load", one.load.clone())]
     };
     for Shown { name, help, unit, by, metrics } in shown() {
-        type Part = fn(f64, Option<(f64, f64)>) -> Option<f64>;
-        let parts: [(&str, &str, Part); 3] = [
+        type Take = fn(f64, Option<(f64, f64)>) -> Option<f64>;
+        let parts: [(&str, &str, Take); 3] = [
             ("", "estimate", |estimate, _| Some(estimate)),
             ("_low", "lower end of the 95 % interval", |_, interval| Some(interval?.0)),
             ("_high", "upper end of the 95 % interval", |_, interval| Some(interval?.1)),

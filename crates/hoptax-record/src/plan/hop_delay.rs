@@ -88,12 +88,10 @@ pub struct HopLlm {
     pub unbounded: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero_share(share: &f64) -> bool {
     *share <= 0.0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }

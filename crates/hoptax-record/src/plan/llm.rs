@@ -151,7 +151,7 @@ pub struct LlmRequest {
     /// Whether the model must call one of these tools. Ignored if there are none.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tool_call: bool,
-    /// Whether a stream of OpenAI's chat completions has the number of tokens (`stream_options`).
+    /// Whether to ask for the number of tokens of a stream (`stream_options` of OpenAI).
     #[serde(default)]
     pub include_usage: bool,
     /// Whether each prompt begins differently, so that no cache knows a part of it.

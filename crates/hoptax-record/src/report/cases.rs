@@ -119,29 +119,18 @@ impl Case {
 
     /// The figures of these times. Absent if they were not measured.
     pub fn times(&self, times: Times) -> Option<&Latency> {
-        let message = self.message.as_ref();
         match times {
             Times::Response => self.response_time.as_ref(),
             Times::FirstByte => self.first_byte.as_ref(),
-            Times::Message => message?.response_time.as_ref(),
-            Times::FirstMessage => message?.first_message.as_ref(),
-            Times::Age => message?.age.as_ref(),
-            Times::Gap => message?.gap.as_ref(),
-            Times::Headers => message?.headers.as_ref(),
-            Times::Reach => message?.reach.as_ref(),
-            Times::FirstEvent => message?.first_event.as_ref(),
-            Times::FirstAge => message?.first_age.as_ref(),
-            Times::TokenTime => message?.token_time.as_ref(),
+            of_messages => self.message.as_ref()?.times(of_messages),
         }
     }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_at_most_one(number: &u32) -> bool {
     *number <= 1
 }
@@ -231,6 +220,25 @@ pub struct MessageTimes<T = Latency> {
     /// Time per token (TPOT) of each stream: from the first token to the last ÷ (tokens − 1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_time: Option<T>,
+}
+
+impl<T> MessageTimes<T> {
+    /// These times. Absent if they were not recorded, and for times of whole responses.
+    pub fn times(&self, times: Times) -> Option<&T> {
+        let times = match times {
+            Times::Response | Times::FirstByte => return None,
+            Times::Message => &self.response_time,
+            Times::FirstMessage => &self.first_message,
+            Times::Age => &self.age,
+            Times::Gap => &self.gap,
+            Times::Headers => &self.headers,
+            Times::Reach => &self.reach,
+            Times::FirstEvent => &self.first_event,
+            Times::FirstAge => &self.first_age,
+            Times::TokenTime => &self.token_time,
+        };
+        times.as_ref()
+    }
 }
 
 /// Connections, over all trials.

@@ -51,7 +51,6 @@ fn including(estimate: Estimate, value: f64) -> Estimate {
     Estimate { low: low.map(|low| low.min(value)), high: high.map(|high| high.max(value)), ..estimate }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn half_width<S: Serializer>(in_run: &Estimate, serializer: S) -> Result<S::Ok, S::Error> {
     in_run.half_width().serialize(serializer)
 }

@@ -22,6 +22,9 @@ pub struct GatewayPair {
     /// interval is at least ± this 1 %. In JSON, it has no number of trials.
     #[serde(serialize_with = "interval")]
     pub difference: Estimate,
+    /// `difference` with the 95 % interval of this pair alone, without the 1 %.
+    #[serde(skip)]
+    pub alone: Estimate,
     /// p-value under the null hypothesis of no difference, adjusted for the number of pairs (Holm); absent
     /// with one round.
     pub p_value: Option<f64>,
@@ -43,10 +46,19 @@ impl GatewayPair {
 
     /// The figure of `gateway` − the figure of the other gateway.
     pub fn difference_of(&self, gateway: &str) -> Estimate {
+        self.minus_other(gateway, self.difference)
+    }
+
+    /// Like [`Self::difference_of`], with the interval of this pair alone.
+    pub fn alone_of(&self, gateway: &str) -> Estimate {
+        self.minus_other(gateway, self.alone)
+    }
+
+    fn minus_other(&self, gateway: &str, second_minus_first: Estimate) -> Estimate {
         if gateway == self.second {
-            return self.difference;
+            return second_minus_first;
         }
-        let Estimate { estimate, low, high, trials } = self.difference;
+        let Estimate { estimate, low, high, trials } = second_minus_first;
         Estimate { estimate: -estimate, low: high.map(|high| -high), high: low.map(|low| -low), trials }
     }
 
@@ -89,7 +101,6 @@ fn interval<S: Serializer>(difference: &Estimate, serializer: S) -> Result<S::Ok
     members.end()
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn verdict<S: Serializer>(distinguishable: &bool, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(if *distinguishable { "distinguishable" } else { "not distinguishable" })
 }

@@ -34,11 +34,27 @@ const rate = (value) => inUnit(value, rateUnit(value));
 const bytes = (value) => inUnit(value, bytesUnit(value));
 const percent = (share) => inUnit(share, percentUnit());
 
-// Formats the ends of an interval with as many decimals as the width of the interval requires.
+// The decimal with the first digit of a number below one.
+const firstDecimal = (size) => Math.min(12, Math.max(0, -Math.floor(Math.log10(size))));
+// A number up to this size is zero with a rounding error.
+const ROUNDING = 1e-9;
+// Formats a number like `number`, but shows only zero as zero.
+const nonzero = (value) => {
+  const text = number(value);
+  const size = Math.abs(value);
+  if (text !== "0" || size <= ROUNDING) return text;
+  return (value < 0 ? "−" : "") + size.toFixed(firstDecimal(size));
+};
+
+// Formats the ends of an interval with as many decimals as the width of the interval requires. An interval that
+// excludes zero does so after rounding too.
 const ends = (low, high) => {
   const width = high - low;
-  if (!(width > 0) || !isFinite(width)) return [number(low), number(high)];
-  const decimals = Math.min(3, Math.max(0, -Math.floor(Math.log10(width / 10))));
+  if (!(width > 0) || !isFinite(width)) return [nonzero(low), nonzero(high)];
+  let decimals = Math.min(3, Math.max(0, -Math.floor(Math.log10(width / 10))));
+  // Above zero if the interval excludes zero.
+  const nearest = Math.max(low, -high);
+  if (nearest > ROUNDING && nearest <= 0.5 * 10 ** -decimals) decimals = firstDecimal(nearest);
   return [low, high].map((end) => {
     const [whole, fraction] = Math.abs(end).toFixed(decimals).split(".");
     if (!Number(whole) && !Number(fraction || 0)) return "0";

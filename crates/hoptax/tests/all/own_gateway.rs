@@ -2,6 +2,7 @@
 //! compression, and what hoptax says if they do not answer.
 
 use crate::findings::two_ports;
+use crate::load::KilledOnDrop;
 use crate::run::{measured, report, run, run_directory, run_to_success, text};
 use crate::support::nginx::Nginx;
 use crate::support::server::{Response, Server};
@@ -226,7 +227,7 @@ fn a_queue_of_the_gateway_is_recognised() {
     );
     let mut command = Command::new("haproxy");
     command.arg("-db").arg("-f").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut haproxy = command.spawn().expect("haproxy starts");
+    let haproxy = KilledOnDrop(command.spawn().expect("haproxy starts"));
     wait_until("haproxy listens", PATIENCE, || TcpStream::connect(address).is_ok());
     // The gateway forwards two requests at a time, and each takes 20 ms. This is 100/s with any number of
     // connections. After 160 ms, the queue has its final length.
@@ -242,8 +243,7 @@ timeout: 30s
         haproxy.id()
     );
     let output = run(&scratch, &plan, &["--accept-void"]);
-    haproxy.kill().expect("ours");
-    haproxy.wait().expect("ours");
+    drop(haproxy);
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     let found = findings(&report(&run_directory(&scratch)));
     assert!(found.contains(&("queued".into(), "warning".into())), "{found:?}");

@@ -106,6 +106,8 @@ pub(crate) fn case<'a>(report: &'a Json, gateway: &str) -> &'a Json {
 
 /// Those of these findings that the cases of a gateway have. Each of its cases must have been measured.
 pub(crate) fn found(report: &Json, gateway: &str, of: &[&str]) -> BTreeSet<String> {
+    // A gateway without a case has no findings either.
+    case(report, gateway);
     let codes = cases(report).iter().filter(|case| case["gateway"] == gateway).flat_map(|case| {
         assert!(case["trials"].as_u64() > Some(0), "{gateway}: {}", case["failed"]);
         case["findings"].as_array().expect("codes")

@@ -16,15 +16,13 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// All Rust files of all crates, without tests of whole programs.
-fn of_all_crates() -> Vec<PathBuf> {
+/// All Rust files of all crates below these folders.
+fn of_all_crates(folders: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for entry in fs::read_dir(crates).expect("crates").flatten() {
-        let source = entry.path().join("src");
-        if source.is_dir() {
-            sources(&source, &mut files);
-        }
+        let roots = folders.iter().map(|folder| entry.path().join(folder));
+        roots.filter(|root| root.is_dir()).for_each(|root| sources(&root, &mut files));
     }
     files
 }
@@ -47,7 +45,7 @@ fn arguments(text: &str, function: &str) -> Vec<String> {
 #[test]
 fn no_random_number_begins_with_the_clock_or_a_process_id() {
     let mut calls = 0;
-    for file in of_all_crates() {
+    for file in of_all_crates(&["src"]) {
         let text = fs::read_to_string(&file).expect("text");
         for argument in ["Random::new(", "Random::stream("].iter().flat_map(|call| arguments(&text, call)) {
             calls += 1;
@@ -73,7 +71,7 @@ fn rsa_only_makes_keys() {
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deny.toml")).expect("rules");
     assert!(rules.contains(r#"id = "RUSTSEC-2023-0071", reason ="#), "{rules}");
     let mut uses = Vec::new();
-    for file in of_all_crates() {
+    for file in of_all_crates(&["src"]) {
         let text = fs::read_to_string(&file).expect("text");
         let after = text
             .match_indices("rsa::")
@@ -94,7 +92,7 @@ const MOST_LINES_OF_TESTS: usize = 200;
 
 #[test]
 fn modules_and_unit_tests_have_one_form() {
-    for file in of_all_crates() {
+    for file in of_all_crates(&["src", "tests"]) {
         let folder = file.with_extension("");
         assert!(!folder.is_dir(), "{0}.rs has files of its own: write it as {0}/mod.rs", folder.display());
         let is_apart = folder.to_string_lossy().ends_with("_tests");

@@ -5,7 +5,7 @@
 //! they plant.
 
 use crate::run::{report, run_directory, text};
-use crate::support::{PATIENCE, Scratch, hoptax, json, refusals, succeed, wait_until};
+use crate::support::{PATIENCE, Scratch, hoptax, json, refusals, retry_if_disturbed, succeed, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,26 +116,30 @@ warmup: 50ms
 fn refs_are_built_once_and_measured_in_the_same_rounds() {
     let lab = Lab::new("first, more-words, slower");
     // As in a git hook. The build command must not see the hook's repository.
-    let began = lab.hoptax(&RUN).env("GIT_DIR", "/nowhere").output().expect("it runs");
-    assert!(began.status.success(), "{}\n{}", text(&began.stdout), text(&began.stderr));
-    assert_eq!(text(&began.stderr).matches("building commit ").count(), 3, "{}", text(&began.stderr));
-    let document = report(&run_directory(&lab.scratch));
-    let versions = &document["versions"][0];
-    assert_eq!(versions["versions"][2]["gateway"], "proxy-slower");
-    assert_eq!(versions["versions"][2]["commit"], lab.commit("slower").as_str());
-    let changes = versions["changes"].as_array().expect("changes");
-    let p50 = |second: &str| {
-        let of = |one: &&serde_json::Value| one["metric"] == "added_p50" && one["second"] == second;
-        changes.iter().find(of).expect("compared")
-    };
-    let slower = p50("proxy-slower");
-    assert_eq!(slower["verdict"], "distinguishable", "{slower}");
-    let added = slower["difference"]["estimate"].as_f64().expect("a number");
-    assert!(PLANTED_US.contains(&added), "{slower}");
-    assert!(text(&began.stdout).contains("proxy-slower against proxy-more-words"), "{}", text(&began.stdout));
-
-    let again = lab.run(&["--set", "trials=1"]);
-    assert!(!text(&again.stderr).contains("building"), "the builds were kept: {}", text(&again.stderr));
+    let mut first = lab.hoptax(&[&RUN[..], &["--set", "trials=1"]].concat());
+    let first = first.env("GIT_DIR", "/nowhere").output().expect("it runs");
+    assert!(first.status.success(), "{}\n{}", text(&first.stdout), text(&first.stderr));
+    assert_eq!(text(&first.stderr).matches("building commit ").count(), 3, "{}", text(&first.stderr));
+    // With three rounds, one disturbed trial can hide the difference.
+    retry_if_disturbed(|| {
+        let again = lab.run(&[]);
+        let printed = text(&again.stderr);
+        assert!(again.status.success() && !printed.contains("building"), "the builds were kept: {printed}");
+        let document = report(&run_directory(&lab.scratch));
+        let versions = &document["versions"][0];
+        assert_eq!(versions["versions"][2]["gateway"], "proxy-slower");
+        assert_eq!(versions["versions"][2]["commit"], lab.commit("slower").as_str());
+        let mut changes = versions["changes"].as_array().expect("changes").iter();
+        let slower = changes.find(|one| one["metric"] == "added_p50" && one["second"] == "proxy-slower");
+        let slower = slower.expect("compared");
+        let added = slower["difference"]["estimate"].as_f64().expect("a number");
+        if slower["verdict"] != "distinguishable" || !PLANTED_US.contains(&added) {
+            return Err(slower.to_string());
+        }
+        let shown = text(&again.stdout);
+        assert!(shown.contains("proxy-slower against proxy-more-words"), "{shown}");
+        Ok(())
+    });
 
     let builds = json(&mut lab.hoptax(&["builds", "--json"]));
     assert_eq!(builds.as_array().expect("a list").len(), 3);

@@ -254,6 +254,7 @@ fn judge(load: &Load, gateways: &[Gateway<'_, '_>], compared: Vec<Compared>) -> 
             second: second.label.to_owned(),
             metric: one.metric,
             difference,
+            alone: one.difference,
             p_value: adjusted.map(|adjusted| adjusted.p_value),
             rounds: difference.trials,
             distinguishable: difference.excludes(0.0),

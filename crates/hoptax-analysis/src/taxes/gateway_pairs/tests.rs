@@ -117,6 +117,7 @@ fn one_round_or_changes_below_one_per_cent_decide_nothing() {
     let pair = |second| p50(&run(&[("nginx", &[1000; 5]), ("haproxy", &[second; 5])]), "nginx", "haproxy");
     let (below, above) = (pair(1005), pair(1020));
     assert!(!below.distinguishable && below.p_value.is_some_and(|p| p < 0.001), "{below:?}");
+    assert!(below.alone_of("haproxy").excludes(0.0), "the scatter of this pair alone: {below:?}");
     assert!(above.distinguishable, "{above:?}");
 }
 

@@ -65,7 +65,7 @@ impl From<anyhow::Error> for Deviation {
 pub(in crate::conformance) type Outcome = Result<(), Deviation>;
 
 /// Runs all cases on direct and on the gateway at the same time. Returns the outcomes of each case on both.
-/// The sides must not share state.
+/// A case on one side must not change what the other side sees.
 pub(in crate::conformance) fn on_both<S: Sync>(
     sides: &[S; 2],
     run: impl Fn(&S) -> Vec<Outcome> + Sync,

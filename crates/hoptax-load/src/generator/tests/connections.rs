@@ -324,20 +324,6 @@ fn each_part_has_its_own_timeout() {
     };
     let (silent, slow) = (stalling(b""), stalling(b"HTTP/1.1 200 OK\r\n"));
     let (short, long) = (40 * MILLISECOND, 600 * MILLISECOND);
-    let check = |server: &Server, first_byte_ns, total_ns, cause: Cause, after: u64, shape: Shape| {
-        let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
-        let spec = until_done(4, LoadSpec { shape, timeouts, ..spec(&[server.address]) });
-        // If the machine is disturbed, both timeouts can expire before the load notices, or the server can
-        // start its response too late. The load may then report another timeout, and the test measures
-        // again.
-        retry_if_disturbed(|| {
-            let record = load(&spec);
-            seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;
-            let given_up = quantile(&record.histograms.service_time, 0.0);
-            assert!(given_up >= after - after / 500, "{given_up} for {cause:?}");
-            Ok(())
-        });
-    };
     let cases = [
         (&silent, short, long, Cause::FirstByteTimeout, short),
         (&silent, long, short, Cause::ResponseTimeout, short),
@@ -346,11 +332,18 @@ fn each_part_has_its_own_timeout() {
         (&slow, long, long + short, Cause::ReadTimeout, long + short),
         (&slow, long, long, Cause::ReadTimeout, long),
     ];
-    thread::scope(|scope| {
-        for (server, first_byte_ns, total_ns, cause, after) in cases {
-            for shape in [Shape::Closed, open(50.0, Arrivals::Constant)] {
-                scope.spawn(move || check(server, first_byte_ns, total_ns, cause, after, shape));
-            }
-        }
+    let shapes = [Shape::Closed, open(50.0, Arrivals::Constant)];
+    let cases: Vec<_> =
+        cases.into_iter().flat_map(|case| shapes.each_ref().map(|shape| (case, shape))).collect();
+    // If the machine is disturbed, both timeouts can expire before the load notices, or the server can start
+    // its response too late. The load may then report another timeout, and the test measures again.
+    retry_together(&cases, |&((server, first_byte_ns, total_ns, cause, after), shape)| {
+        let timeouts = Timeouts { connect_ns: 5000 * MILLISECOND, first_byte_ns, total_ns };
+        let spec = until_done(4, LoadSpec { shape: shape.clone(), timeouts, ..spec(&[server.address]) });
+        let record = load(&spec);
+        seen(record.counts.causes == [(cause, 4)].into(), || format!("{:?}", record.counts))?;
+        let given_up = quantile(&record.histograms.service_time, 0.0);
+        assert!(given_up >= after - after / 500, "{given_up} for {cause:?}");
+        Ok(())
     });
 }

@@ -322,36 +322,31 @@ fn endless_streams_end_with_the_measured_time() {
         targets: vec![timed(ENDLESS)],
         ..multiplexed(&http2, connections, streams)
     };
-    let check = |spec: LoadSpec, count: u64| {
-        for warmup_ns in [0, 50 * MILLISECOND] {
-            let spec = LoadSpec { warmup_ns, ..spec.clone() };
-            retry_if_disturbed(|| {
-                let record = load(&spec);
-                let LoadRecord { counts, occupancy, .. } = &record;
-                seen(counts.ok == count, || format!("{counts:?}"))?;
-                assert_eq!((counts.scheduled, counts.sent), (count, count), "{counts:?}");
-                assert_eq!(counts.ended_by_client, count, "{counts:?}");
-                assert_eq!((record.measured_ns, record.completed_in_time), (spec.duration_ns, count));
-                let MessagesRecord { counts, histograms, .. } = messages(&record);
-                assert_eq!((counts.lost, counts.repeated, counts.unnumbered), (0, 0, 0), "{counts:?}");
-                assert_eq!(length(&histograms.age), counts.received);
-                let sent = if warmup_ns == 0 { count } else { 0 };
-                seen(counts.sent == sent, || format!("{counts:?}"))?;
-                let silence = occupancy.as_ref().expect("recorded").silence.for_ns;
-                // About one event every 5 ms, in 300 ms.
-                let received = 20 * count..=80 * count;
-                seen(received.contains(&counts.received) && silence < 100 * MILLISECOND, || {
-                    format!("{counts:?}, silent for {silence}")
-                })
-            });
-        }
-    };
-    thread::scope(|scope| {
-        // Of the 60 streams of the last connection, 50 are reset. Then the connection is closed.
-        for (spec, count) in [(over_http1(&http1, timed(ENDLESS)), 3), (of(2, 4), 8), (of(1, 60), 60)] {
-            scope.spawn(move || check(spec, count));
-        }
-    });
+    // Of the 60 streams of the last connection, 50 are reset. Then the connection is closed.
+    let cases: [(LoadSpec, u64); 3] =
+        [(over_http1(&http1, timed(ENDLESS)), 3), (of(2, 4), 8), (of(1, 60), 60)];
+    for warmup_ns in [0, 50 * MILLISECOND] {
+        retry_together(&cases, |(spec, count)| {
+            let (spec, count) = (LoadSpec { warmup_ns, ..spec.clone() }, *count);
+            let record = load(&spec);
+            let LoadRecord { counts, occupancy, .. } = &record;
+            seen(counts.ok == count, || format!("{counts:?}"))?;
+            assert_eq!((counts.scheduled, counts.sent), (count, count), "{counts:?}");
+            assert_eq!(counts.ended_by_client, count, "{counts:?}");
+            assert_eq!((record.measured_ns, record.completed_in_time), (spec.duration_ns, count));
+            let MessagesRecord { counts, histograms, .. } = messages(&record);
+            assert_eq!((counts.lost, counts.repeated, counts.unnumbered), (0, 0, 0), "{counts:?}");
+            assert_eq!(length(&histograms.age), counts.received);
+            let sent = if warmup_ns == 0 { count } else { 0 };
+            seen(counts.sent == sent, || format!("{counts:?}"))?;
+            let silence = occupancy.as_ref().expect("recorded").silence.for_ns;
+            // About one event every 5 ms, in 300 ms.
+            let received = 20 * count..=80 * count;
+            seen(received.contains(&counts.received) && silence < 100 * MILLISECOND, || {
+                format!("{counts:?}, silent for {silence}")
+            })
+        });
+    }
 }
 
 #[test]

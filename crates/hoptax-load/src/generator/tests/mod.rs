@@ -220,6 +220,18 @@ fn adds_up_in_windows(record: &LoadRecord, window_ns: u64) {
     occupancy::adds_up(record);
 }
 
+/// Runs all cases at once. If a disturbed machine spoils one of them, runs all of them again. That counts as
+/// one retry.
+fn retry_together<T: Sync>(cases: &[T], check: impl Fn(&T) -> Result<(), String> + Sync) {
+    let check = &check;
+    retry_if_disturbed(|| {
+        thread::scope(|scope| {
+            let threads: Vec<_> = cases.iter().map(|case| scope.spawn(move || check(case))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("the case ran"))
+        })
+    });
+}
+
 fn quantile(encoded: &Encoded, quantile: f64) -> u64 {
     encoded.decode().expect("our own").value_at_quantile(quantile)
 }

@@ -9,7 +9,7 @@ fn stages_run_in_sequence() {
     // rate falls.
     let part = 200 * MILLISECOND;
     let course = [(0.0, 1000.0, part), (500.0, 500.0, part), (0.0, 0.0, part), (500.0, 0.0, part)];
-    let check = |workers| {
+    retry_together(&[1, 3], |&workers| {
         let spec = LoadSpec {
             shape: staged(&course),
             workers,
@@ -18,17 +18,11 @@ fn stages_run_in_sequence() {
             duration_ns: 4 * part,
             ..spec(&[server.address])
         };
-        retry_if_disturbed(|| {
-            let record = load(&spec);
-            assert_eq!(record.counts.scheduled, 250);
-            assert_eq!(record.counts.completed + record.counts.unsent, 250, "{:?}", record.counts);
-            // The rate of the warm-up must be the mean rate of the first stage.
-            seen((340..=350).contains(&record.lifetime.sent), || format!("{:?}", record.lifetime))
-        });
-    };
-    thread::scope(|scope| {
-        scope.spawn(|| check(1));
-        scope.spawn(|| check(3));
+        let record = load(&spec);
+        assert_eq!(record.counts.scheduled, 250);
+        assert_eq!(record.counts.completed + record.counts.unsent, 250, "{:?}", record.counts);
+        // The rate of the warm-up must be the mean rate of the first stage.
+        seen((340..=350).contains(&record.lifetime.sent), || format!("{:?}", record.lifetime))
     });
     let idle_first =
         LoadSpec { shape: staged(&[(0.0, 0.0, part), (500.0, 500.0, part)]), ..spec(&[server.address]) };

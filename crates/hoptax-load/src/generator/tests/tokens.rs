@@ -188,43 +188,38 @@ fn other_streams_have_no_tokens() {
 fn a_client_leaves_before_and_within_a_response() {
     let soon = Leave::AfterNs(20 * MILLISECOND);
     let (midway, gap) = ([ROLE, &tokens(0..2)].concat(), tokens([0, 2]));
-    let check = |name: &str, part, leave, (received, lost): (u64, u64), other_events| {
+    let cases = [
+        ("before the head", None, soon, (0_u64, 0_u64), 0),
+        ("before the first content", Some(ROLE), soon, (0, 0), 1),
+        ("midway", Some(midway.as_str()), soon, (2, 0), 1),
+        ("after a gap", Some(gap.as_str()), soon, (2, 1), 0),
+        ("after tokens", Some(midway.as_str()), Leave::AfterTokens(2), (2, 0), 1),
+    ];
+    retry_together(&cases, |&(name, part, leave, (received, lost), other_events)| {
         for (_server, spec) in stalled(part, leave) {
-            retry_if_disturbed(|| {
-                let record = load(&spec);
-                let (name, counts) = (format!("{name}, {:?}", spec.http), &record.counts);
-                assert_eq!((counts.ok, counts.ended_by_client), (FEW, FEW), "{name}: {counts:?}");
-                assert_eq!(counts.retried, 0, "{name}: {counts:?}");
-                let (found, tokens) = (messages(&record).counts, recorded(&record));
-                let expected = TokenCounts { left: 1, other_events, ..TokenCounts::default() };
-                // On a busy machine, the client can leave before it has read the part.
-                let is_right = counts.status == BTreeMap::from([(if part.is_some() { 200 } else { 0 }, FEW)])
-                    && (found.received, found.lost) == (FEW * received, FEW * lost)
-                    && tokens.counts == times(FEW, &expected);
-                seen(is_right, || format!("{name}: {:?}, {found:?}, {:?}", counts.status, tokens.counts))?;
-                let per_token = length(&tokens.histograms.per_token);
-                assert_eq!(per_token, if received > 1 { FEW } else { 0 }, "{name}");
-                if spec.http == HttpVersion::Http2 {
-                    assert_eq!(record.lifetime.opened, 1, "{name}: the streams are reset");
-                } else {
-                    assert!(record.lifetime.opened >= FEW, "{name}: the connections are closed");
-                }
-                // Two clients wait 20 ms for each of 10 responses. After failures, they would wait longer.
-                let took = record.measured_ns;
-                seen(took < 500 * MILLISECOND, || format!("{name}: {} ms", took / MILLISECOND))
-            });
+            let record = load(&spec);
+            let (name, counts) = (format!("{name}, {:?}", spec.http), &record.counts);
+            assert_eq!((counts.ok, counts.ended_by_client), (FEW, FEW), "{name}: {counts:?}");
+            assert_eq!(counts.retried, 0, "{name}: {counts:?}");
+            let (found, tokens) = (messages(&record).counts, recorded(&record));
+            let expected = TokenCounts { left: 1, other_events, ..TokenCounts::default() };
+            // On a busy machine, the client can leave before it has read the part.
+            let is_right = counts.status == BTreeMap::from([(if part.is_some() { 200 } else { 0 }, FEW)])
+                && (found.received, found.lost) == (FEW * received, FEW * lost)
+                && tokens.counts == times(FEW, &expected);
+            seen(is_right, || format!("{name}: {:?}, {found:?}, {:?}", counts.status, tokens.counts))?;
+            let per_token = length(&tokens.histograms.per_token);
+            assert_eq!(per_token, if received > 1 { FEW } else { 0 }, "{name}");
+            if spec.http == HttpVersion::Http2 {
+                assert_eq!(record.lifetime.opened, 1, "{name}: the streams are reset");
+            } else {
+                assert!(record.lifetime.opened >= FEW, "{name}: the connections are closed");
+            }
+            // Two clients wait 20 ms for each of 10 responses. After failures, they would wait longer.
+            let took = record.measured_ns;
+            seen(took < 500 * MILLISECOND, || format!("{name}: {} ms", took / MILLISECOND))?;
         }
-    };
-    thread::scope(|scope| {
-        for (name, part, leave, messages, other_events) in [
-            ("before the head", None, soon, (0, 0), 0),
-            ("before the first content", Some(ROLE), soon, (0, 0), 1),
-            ("midway", Some(midway.as_str()), soon, (2, 0), 1),
-            ("after a gap", Some(gap.as_str()), soon, (2, 1), 0),
-            ("after tokens", Some(midway.as_str()), Leave::AfterTokens(2), (2, 0), 1),
-        ] {
-            scope.spawn(move || check(name, part, leave, messages, other_events));
-        }
+        Ok(())
     });
 }
 

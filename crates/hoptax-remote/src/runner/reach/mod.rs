@@ -46,7 +46,8 @@ fn by_dd(file: &str) -> [String; 3] {
     ["dd".to_owned(), format!("of={file}"), "bs=65536".to_owned()]
 }
 
-/// For containers and pods. `dd` closes standard output, and containerd then closes standard input.
+/// For containers and pods, where `dd` fails: it closes its standard output, and containerd then closes its
+/// standard input.
 fn by_cp(file: &str) -> [String; 3] {
     ["cp".to_owned(), "/dev/stdin".to_owned(), file.to_owned()]
 }

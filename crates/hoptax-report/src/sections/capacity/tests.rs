@@ -166,7 +166,9 @@ fn with_longer_trials(of_nginx: Option<u64>) -> Run {
 #[test]
 fn an_unconfirmed_rate_says_why_and_what_to_do() {
     let broken = with_longer_trials(Some(80_000)).model();
-    for text in [terminal(&broken, 300, false), markdown(&broken), words(&broken)] {
+    let page = words(&broken);
+    let (_, page) = page.split_once("</head>").expect("a page");
+    for text in [&terminal(&broken, 300, false), &markdown(&broken), page] {
         insta::assert_snapshot!(text);
     }
     insta::assert_snapshot!(broken.summary[0].sentence);

@@ -121,7 +121,7 @@ pub(super) struct Exchange {
     pub(super) websocket: Option<Box<OnStream>>,
     /// When the call must have ended; 0 if the client has no deadline.
     pub(super) deadline: u64,
-    /// Present if the call ends now, and not with its next message.
+    /// Present if the call must end at once, before its next message.
     pub(super) abort: Option<Abort>,
     /// True if the response does not wait for the request's end.
     pub(super) is_early: bool,

@@ -172,7 +172,8 @@ impl Measurer<'_> {
     ) -> Option<Measured> {
         let metric = self.question.metric;
         let pair = analysis.pairs.iter().find(|pair| pair.metric == metric && pair.is_of(good, suspect))?;
-        let difference = pair.difference_of(suspect);
+        // The search weighs a measurement by its scatter, so it needs the interval without the verdict's 1 %.
+        let difference = pair.alone_of(suspect);
         let (low, high) = difference.interval()?;
         let tax = analysis.case(good, pair.load.index)?.tax.as_ref()?;
         Some(Measured::Figures(Measurement {

@@ -1,4 +1,4 @@
-"""A client and a server with Google's gRPC for Python, `grpcio`, for grpc_peers.rs.
+"""A client and a server with Google's gRPC for Python, `grpcio`, for the tests in mod.rs.
 
     peer.py ask ADDRESS CHECK…    makes calls to a server, checks the answers, and prints the names of the checks
     peer.py serve HOST off|gzip   prints its port, and serves until standard input ends; gzip compresses the answers

@@ -1,4 +1,4 @@
-"""Clients and servers of server-sent events and WebSockets, for stream_peers.rs.
+"""Clients and servers of server-sent events and WebSockets, for the tests in mod.rs.
 
 WebSockets need the package `websockets`, version 10 or newer. Server-sent events need only Python.
 

@@ -106,7 +106,7 @@ const SCROLL: &str = "(async () => { for (const one of document.querySelectorAll
     while (one.dataset.series === undefined) await new Promise((done) => setTimeout(done, 10)); } })()";
 
 /// Finds texts with too little contrast.
-pub(crate) const CONTRAST: &str = include_str!("browser/contrast.js");
+pub(crate) const CONTRAST: &str = include_str!("contrast.js");
 
 /// Script that returns for each chart: its kind, the number of lines that it should have, and whether the
 /// lines are drawn.

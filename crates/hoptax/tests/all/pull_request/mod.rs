@@ -13,7 +13,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-const GH: &str = include_str!("pull_request/gh.py");
+const GH: &str = include_str!("gh.py");
 const BUILD: &str = r#"#!/bin/sh
 set -e
 target=$(echo "$*" | sed 's/.*--target-dir //')
