@@ -83,7 +83,7 @@ gateways:
   - { name: haproxy, features: [{ routes: 5 }] }
   - { name: envoy, features: [{ routes: 5 }] }
 load:
-  - { loop: open, rate: 200/s, connections: 4, duration: 4s }
+  - { loop: open, rate: 200/s, connections: 4, duration: 5s }
 trials: 1
 warmup: 100ms
 events:

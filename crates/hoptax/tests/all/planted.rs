@@ -185,7 +185,7 @@ fn a_stall_in_a_short_trial_is_found() {
 }
 
 const SPREAD: &str = ", delay: \"uniform(1ms, 28ms)\"";
-const OF_SPREAD: &str = "load: [{ loop: closed, connections: 8, duration: 1s }]\ntrials: 1\n";
+const OF_SPREAD: &str = "load: [{ loop: closed, connections: 8, requests: 500, duration: 30s }]\ntrials: 1\n";
 
 #[test]
 fn a_coarse_timer_is_found() {
