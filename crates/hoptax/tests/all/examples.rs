@@ -1,8 +1,8 @@
 //! Real runs of plans with every option of requests and connections, and of the example plans in `plans/`.
 
-use crate::run::{repeat_if_stalled, report, run_directory, run_without_stall, text, trials};
+use crate::run::{STALL, report, run_directory, run_without_stall, text, trials};
 use crate::starts::starts;
-use crate::support::{Json, Scratch, hoptax, skip};
+use crate::support::{Json, Scratch, hoptax, retry_only_after_stall, skip};
 use crate::world::is_missing;
 use std::path::{Path, PathBuf};
 
@@ -212,16 +212,19 @@ fn plans_run(part: usize) {
         let shorter = SHORTER.iter().filter(|(plan, _)| is_plan(plan)).flat_map(|(_, sets)| *sets);
         command.args(shorter.flat_map(|set| ["--set", *set]));
         let name = path.display();
-        let (_, directory) = repeat_if_stalled(|| {
+        retry_only_after_stall(STALL, || {
             let output = command.output().expect("hoptax runs");
-            assert!(output.status.success(), "{name}: {}\n{}", text(&output.stdout), text(&output.stderr));
-            (output, run_directory(&scratch))
+            if !output.status.success() {
+                return Err(format!("{name}: {}\n{}", text(&output.stdout), text(&output.stderr)));
+            }
+            let directory = run_directory(&scratch);
+            let rows = if measures_starts { starts(&directory) } else { trials(&directory) };
+            assert!(!rows.is_empty(), "{name}");
+            match rows.iter().find(|row| !row["failed"].is_null()) {
+                Some(row) => Err(format!("{name}: {row}")),
+                None => Ok(()),
+            }
         });
-        let rows = if measures_starts { starts(&directory) } else { trials(&directory) };
-        assert!(!rows.is_empty(), "{name}");
-        for row in rows {
-            assert!(row["failed"].is_null(), "{name}: {row}");
-        }
         seen += 1;
     }
     assert!(seen >= 3, "{seen} plans");

@@ -34,7 +34,7 @@ pub(crate) fn run_to_success(scratch: &Scratch, plan: &str, arguments: &[&str]) 
 
 /// Minimum length of a stall that can leave a trial without any response. The shortest trials last 300 ms. If
 /// a trial has no response and there was no such stall, the engine hung.
-const STALL: Duration = Duration::from_millis(100);
+pub(crate) const STALL: Duration = Duration::from_millis(100);
 
 /// Like [`run`], but repeats the run if the machine stalled and a trial ended without any response. Also
 /// returns the run's directory.
@@ -47,7 +47,7 @@ pub(crate) fn run_without_stall(scratch: &Scratch, plan: &str, arguments: &[&str
 }
 
 /// Returns the result of a run. Repeats it if the machine stalled during a trial.
-pub(crate) fn repeat_if_stalled(mut attempt: impl FnMut() -> (Output, PathBuf)) -> (Output, PathBuf) {
+fn repeat_if_stalled(mut attempt: impl FnMut() -> (Output, PathBuf)) -> (Output, PathBuf) {
     retry_only_after_stall(STALL, || {
         let (output, directory) = attempt();
         match trials_without_response(&trials(&directory)) {
